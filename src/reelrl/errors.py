@@ -1,0 +1,69 @@
+"""Every error that reelrl raises on purpose.
+
+    ReelError
+    ├── ConfigError            a setting, argument or action that cannot be right (also a ValueError)
+    ├── ContentError           a clip, file or folder that cannot be read or written as asked
+    ├── MissingExtra           an optional package is not installed; the message holds the command that installs it
+    ├── EncoderError           the encoder refused, failed or answered nonsense; `last_words` is what it logged
+    │   ├── EncoderMissing     no usable encoder library: absent, too old, or with a layout we do not know
+    │   └── EncoderTimeout     the encoder did not answer before the deadline
+    ├── RunError               a run folder that cannot be created, locked or resumed
+    │   └── CheckpointError    a checkpoint that is missing, truncated or altered
+    ├── InvalidStateError      an observation or action that is not finite
+    └── InvalidRewardError     a reward that is not finite
+
+A message has three parts: what is wrong, the value found, what to do.
+"""
+
+from __future__ import annotations
+
+
+class ReelError(Exception):
+    """Base of all errors of ours; the command line shows its message without a traceback."""
+
+
+class ConfigError(ReelError, ValueError):
+    """A setting, argument or action that cannot be right."""
+
+
+class ContentError(ReelError):
+    """A clip, file or folder that cannot be read or written as asked."""
+
+
+class MissingExtra(ReelError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'reelrl[{extra}]'")
+
+
+class EncoderError(ReelError):
+    """The encoder refused, failed or answered nonsense."""
+
+    def __init__(self, message: str, last_words: str = "") -> None:
+        super().__init__(f"{message}\nencoder: {last_words}" if last_words else message)
+        self.last_words = last_words
+
+
+class EncoderMissing(EncoderError):
+    """No usable encoder library was found."""
+
+
+class EncoderTimeout(EncoderError):
+    """The encoder did not answer before the deadline; its session is lost."""
+
+
+class RunError(ReelError):
+    """A run folder that cannot be created, locked or resumed."""
+
+
+class CheckpointError(RunError):
+    """A checkpoint that is missing, truncated or altered."""
+
+
+class InvalidStateError(ReelError, ValueError):
+    """An observation or action that is not finite."""
+
+
+class InvalidRewardError(ReelError, ValueError):
+    """A reward that is not finite."""
