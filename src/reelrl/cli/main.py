@@ -1,0 +1,120 @@
+"""`reel`: finds the command that was asked for and imports that one only.
+
+A command is a module with `add_arguments(parser)` and `run(args)`, which returns its exit status or None for success.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from reelrl import __version__
+from reelrl.errors import ReelError
+from reelrl.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Words as typed -> module, what it does. A command may have two words ("train abr") and share the first with others.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
+    "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
+    "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
+}
+
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except ReelError as error:
+        return _complain(f"error  {error}", FAILED)
+    except KeyboardInterrupt:
+        return _complain("stopped  interrupted by Ctrl+C", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader went away (`reel clips | head`). Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == ["--version"]:
+        print(f"reel {__version__}")
+        return DONE
+    command = _find(arguments)
+    if command is None:
+        return _without_command(arguments)
+    module = importlib.import_module(COMMANDS[command][0])
+    parser = argparse.ArgumentParser(
+        prog=f"reel {command}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    try:
+        parsed = parser.parse_args(with_dashes(arguments[len(command.split()) :]))
+    except SystemExit as stop:  # argparse exits by itself; callers of `main` want a number
+        return int(stop.code or 0)
+    status = module.run(parsed)
+    sys.stdout.flush()
+    return DONE if status is None else int(status)
+
+
+def _find(arguments: list[str]) -> str | None:
+    """The longest command that the arguments begin with: "train abr" before "train"."""
+    for words in (2, 1):
+        command = " ".join(arguments[:words])
+        if len(arguments) >= words and command in COMMANDS:
+            return command
+    return None
+
+
+def _without_command(arguments: list[str]) -> int:
+    words = [word for word in arguments if not word.startswith("-")]
+    asked_for_help = bool({"-h", "--help"} & set(arguments))
+    group = words[0] + " " if words else ""
+    members = [name for name in COMMANDS if name.startswith(group)]
+    if not members:
+        known = {name.split()[0] for name in COMMANDS}
+        return _complain(f"error  no command {words[0]!r}{did_you_mean(words[0], known)}", WRONG_USAGE)
+    if len(words) > 1:
+        known = {name.removeprefix(group) for name in members}
+        return _complain(f"error  no command {group + words[1]!r}{did_you_mean(words[1], known)}", WRONG_USAGE)
+    print(_overview(members, group), file=sys.stdout if asked_for_help else sys.stderr)
+    return DONE if asked_for_help else WRONG_USAGE
+
+
+def _overview(members: list[str], group: str) -> str:
+    width = max(len(name) for name in members)
+    lines = [f"usage: reel {group}COMMAND [options]", ""]
+    lines += [f"  {name:<{width}}  {COMMANDS[name][1]}" for name in members]
+    return "\n".join([*lines, "", "`reel COMMAND --help` shows a command's options; `reel --version` the version"])
+
+
+def with_dashes(arguments: Sequence[str]) -> list[str]:
+    """The arguments with options spelt with dashes: `--batch_size=4` is `--batch-size=4`. Values stay as they are."""
+    fixed: list[str] = []
+    for index, word in enumerate(arguments):
+        if word == "--":
+            return [*fixed, *arguments[index:]]
+        option, equals, value = word.partition("=")
+        fixed.append(option.replace("_", "-") + equals + value if option.startswith("--") else word)
+    return fixed
+
+
+def _complain(message: str, status: int) -> int:
+    # Ctrl+C leaves the cursor behind a half-drawn progress bar.
+    start = "\n" if status == INTERRUPTED and sys.stderr.isatty() else ""
+    print(start + message.replace("\n", "\n       "), file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

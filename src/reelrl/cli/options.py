@@ -1,0 +1,45 @@
+"""Options that several commands share, so that they are spelt and explained alike."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, TypeVar
+
+from reelrl import config
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """`--config NAME` and `--set KEY=VALUE`; read them with `settings_from`."""
+    parser.add_argument("--config", metavar="NAME", help="named settings, or the path of a YAML file")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change one setting, e.g. encoder.preset=10; may be repeated",
+    )
+
+
+def settings_from(args: argparse.Namespace, defaults: T) -> T:
+    """The defaults, then `--config`, then `--set`."""
+    chosen = config.named(defaults, args.config) if args.config else defaults
+    return config.override(chosen, args.set)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="where all chance comes from (default 0)")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON for programs instead of text")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed; give a whole number, 0 or more")
+    return int(text)

@@ -1,0 +1,74 @@
+"""Names people type, and the classes they stand for.
+
+Each table maps a name to "module:Class". Nothing is imported before `resolve` asks for it, so a table may point to the
+right in the picture of stages without making its readers import that stage.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+BACKENDS = {
+    "svtav1": "reelrl.encode.svtav1:SvtAv1",
+    "aom": "reelrl.encode.aom:Aom",
+}
+
+# Gymnasium ids; `import reelrl` registers them.
+ENVIRONMENTS: dict[str, str] = {}
+
+CONTROLLERS: dict[str, str] = {}
+
+TABLES: dict[str, Mapping[str, str]] = {
+    "backend": BACKENDS,
+    "environment": ENVIRONMENTS,
+    "controller": CONTROLLERS,
+}
+
+
+def resolve(table: Mapping[str, str], name: str) -> Any:
+    """The object that `name` stands for in `table`; a foreign "my_pkg.mine:Policy" is imported as it is written."""
+    target = name if ":" in name else table.get(name)
+    if target is None:
+        raise ConfigError(f"unknown {_kind(table)} {name!r}{did_you_mean(name, table)}")
+    module_name, _, attribute = target.partition(":")
+    module = _import(module_name, target)
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        public = [word for word in vars(module) if not word.startswith("_")]
+        raise ConfigError(f"{module_name} has no {attribute!r}{did_you_mean(attribute, public)}") from None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of an error message: the nearest known words, else all of them."""
+    words = sorted(known)
+    close = difflib.get_close_matches(word, words, n=2, cutoff=0.6)
+    if close:
+        return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
+    if not words:
+        return "; there are none to choose from"
+    return "; choose from " + ", ".join(words)
+
+
+def _kind(table: Mapping[str, str]) -> str:
+    return next((kind for kind, known in TABLES.items() if known is table), "name")
+
+
+def _import(module_name: str, target: str) -> Any:
+    try:
+        return importlib.import_module(module_name)
+    except (ModuleNotFoundError, ValueError, TypeError) as error:
+        missing = getattr(error, "name", None)
+        # An import that fails inside the module is that module's own error and keeps its traceback.
+        if missing is not None and not f"{module_name}.".startswith(f"{missing}."):
+            raise
+        raise ConfigError(
+            f"cannot import {target!r}: no module {module_name!r}; install it or add its folder to PYTHONPATH"
+        ) from error
