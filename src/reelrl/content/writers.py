@@ -188,7 +188,10 @@ def write_video(path: str | Path, clip: Clip) -> None:
 
 
 def write_bitstream(path: str | Path, packets: Iterable[bytes], width: int, height: int, fps: Fraction | int) -> None:
-    """Write AV1 packets as a file that players open: .ivf, .mp4, .webm or .mkv, chosen by the suffix."""
+    """Write AV1 packets as a file that players open: .ivf, .mp4, .webm or .mkv, chosen by the suffix.
+
+    The same packets give the same file, byte for byte. All but .ivf hold the packets in memory meanwhile.
+    """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix != ".ivf" and suffix not in CONTAINERS:
@@ -203,10 +206,10 @@ def write_bitstream(path: str | Path, packets: Iterable[bytes], width: int, heig
             for packet in packets:
                 writer.write(packet)
     else:
-        _remux(path, _IvfPipe(packets, width, height, Fraction(fps)), CONTAINERS[suffix])
+        _remux(path, _ivf_in_memory(packets, width, height, Fraction(fps)), CONTAINERS[suffix])
 
 
-def _remux(path: Path, pipe: _IvfPipe, kind: str) -> None:
+def _remux(path: Path, ivf: io.BytesIO, kind: str) -> None:
     """Copy packets from an IVF stream into another container; libavformat writes the codec's private data."""
     import av
 
@@ -214,7 +217,7 @@ def _remux(path: Path, pipe: _IvfPipe, kind: str) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         try:
             with (
-                av.open(pipe, mode="r", format="ivf") as source,
+                av.open(ivf, mode="r", format="ivf") as source,
                 av.open(file, mode="w", format=kind, options={"fflags": "bitexact"}) as target,
             ):
                 stream = source.streams.video[0]
@@ -230,32 +233,16 @@ def _remux(path: Path, pipe: _IvfPipe, kind: str) -> None:
             raise ContentError(f"cannot write {path}: {error.strerror or error}; are these AV1 packets?") from error
 
 
-class _IvfPipe(io.RawIOBase):
-    """An IVF file that is read while its packets are still being made."""
-
-    def __init__(self, packets: Iterable[bytes], width: int, height: int, fps: Fraction) -> None:
-        check_size(width, height)
-        self._parts = _ivf_parts(packets, width, height, fps)
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        while not self._rest:
-            part = next(self._parts, None)
-            if part is None:
-                return b""
-            self._rest = part
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
-
-
-def _ivf_parts(packets: Iterable[bytes], width: int, height: int, fps: Fraction) -> Iterator[bytes]:
-    yield _ivf_header(width, height, fps, "AV01", 0)
+def _ivf_in_memory(packets: Iterable[bytes], width: int, height: int, fps: Fraction) -> io.BytesIO:
+    # Not a pipe that pulls packets on demand: PyAV swallows a Ctrl+C that lands in Python code it calls for bytes.
+    check_size(width, height)
+    buffer = io.BytesIO()
+    buffer.write(_ivf_header(width, height, fps, "AV01", 0))
     for number, packet in enumerate(packets):
-        yield IVF_PACKET.pack(len(packet), number)
-        yield packet
+        buffer.write(IVF_PACKET.pack(len(packet), number))
+        buffer.write(packet)
+    buffer.seek(0)
+    return buffer
 
 
 def _ivf_header(width: int, height: int, fps: Fraction, fourcc: str, frame_count: int) -> bytes:
