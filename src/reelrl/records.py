@@ -1,0 +1,111 @@
+"""Append-only logs: one JSON object per line. A line that a killed writer left half is dropped when the log reopens."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reelrl.errors import RunError
+from reelrl.files import explain_os_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Log:
+    """The writer of one log. Every line is complete in the file when `append` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise RunError(explain_os_error(error, path, "open")) from error
+        os.ftruncate(self._descriptor, _end_of_last_line(path))
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return os.fstat(self._descriptor).st_size
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add one line; when the disk is full, nothing of it stays and the error says so."""
+        line = json.dumps(to_plain(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        before = self.size
+        try:
+            written = os.write(self._descriptor, line)
+            while written < len(line):
+                written += os.write(self._descriptor, line[written:])
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, before)
+            raise RunError(explain_os_error(error, self.path, "append to")) from error
+
+    def cut(self, size: int) -> None:
+        """Forget everything after byte `size`, a value that `size` once had."""
+        if size > self.size:
+            raise RunError(f"{self.path} has {self.size} bytes, the checkpoint saw {size}; lines of it are lost")
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The log's records in order; a half last line is skipped, a damaged line elsewhere is an error."""
+    if not path.exists():
+        return
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise RunError(f"{path} line {number} is not JSON: {line[:60]!r}; repair or remove the line") from error
+
+
+def to_plain(value: Any) -> Any:
+    """Data that JSON holds: numpy becomes numbers and lists; NaN and infinities become "nan", "inf", "-inf"."""
+    if isinstance(value, np.generic | np.ndarray):
+        return to_plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Enum):
+        return to_plain(value.value)
+    if isinstance(value, Path | Fraction):
+        return str(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    raise RunError(f"a record holds {type(value).__name__} {value!r}, which JSON cannot; pass numbers, text or lists")
+
+
+def _end_of_last_line(path: Path) -> int:
+    """Bytes up to and with the last line break."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        end = size
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
