@@ -1,0 +1,71 @@
+# `make demo` and `make test` do all set-up themselves. `make help` lists the rest.
+#
+#   PYTHON=python3.12      the Python that .venv is made with (3.11 to 3.13)
+#   TORCH_INDEX=URL        another package index for torch, e.g. one with a CPU-only or CUDA build
+
+PYTHON ?= python3
+TORCH_INDEX ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
+# The environment is ready when the file named by the hash of what it was made from exists.
+READY := $(VENV)/.ready-$(shell cat constraints.txt pyproject.toml | sha256sum | cut -c1-16)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long lint format bench clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make .venv and install everything, if that is not done yet
+
+demo: $(READY)  ## make a clip, encode it several ways, leave one page to look at
+	@$(BIN)/reel demo
+
+test: lint  ## lint, types and the tests that take minutes at most
+	@$(BIN)/python -m pytest -q -m "not long"
+
+test-long: $(READY)  ## the tests that take longer
+	@$(BIN)/python -m pytest -q -m long
+
+lint: $(READY)  ## style and types, as CI checks them
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+format: $(READY)  ## put the code into shape
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: $(READY)  ## speed, as ratios in one run
+	@set -e; for file in benchmarks/[!_]*.py; do echo "bench  $$file"; $(BIN)/python "$$file"; done
+
+clean:  ## remove caches and what the demo left; .venv and runs/ stay
+	@rm -rf demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Torch goes first, so that TORCH_INDEX decides its build before anything else pulls one in.
+$(READY): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	  echo "error  $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing); Python 3.11 to 3.13 is needed: make PYTHON=python3.12 ..." >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(install_venv); }
+	@$(BIN)/python -c '' 2>/dev/null || { echo "setup  $(VENV) (some minutes, about 2 GB)"; $(PYTHON) -m venv --clear $(VENV); }
+	@echo "setup  torch"
+	@$(PIP) install -c constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@echo "setup  reelrl and what it needs"
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@rm -f $(VENV)/.ready-*
+	@touch $@
+
+# Debian and Ubuntu split venv off Python. Root may install it; others are told the line.
+define install_venv
+package=$$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+  echo "setup  $$package"; \
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package" >/dev/null; \
+else \
+  echo "error  $(PYTHON) cannot make virtual environments; run: sudo apt-get install -y $$package" >&2; exit 1; \
+fi
+endef
