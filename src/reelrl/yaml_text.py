@@ -38,6 +38,13 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def _write_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    # PyYAML writes the rarer line breaks (U+0085, U+2028) bare in single quotes and reads them back as blanks.
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+
+_Dumper.add_representer(str, _write_text)
+
 # The writer needs the same rules as the reader, to know which texts to quote.
 for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
