@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import time
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,14 @@ class Board:
     def _append(self, event: Event) -> None:
         if self._records is None:
             self._records = self._open()
-        self._records.write(event.SerializeToString())
+        try:
+            self._records.write(event.SerializeToString())
+        except OSError:
+            # A record cut short by a full disk hides all behind it: the next event opens a new file.
+            with suppress(OSError):
+                self._records.close()
+            self._records = None
+            raise
 
     def _open(self) -> Any:
         writable_folder(self._folder, error=RunError)

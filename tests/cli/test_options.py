@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reelrl.cli import options, output
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    preset: int = 8
+    qp: int = 30
+    note: str = ""
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    options.add_settings(parser)
+    return parser.parse_args(arguments)
+
+
+def test_single_values_win_over_named_settings_and_those_over_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("preset: 10\nqp: 40\n")
+    args = parse("--config", str(path), "--set", "qp=50")
+    assert options.settings_from(args, Settings(note="kept")) == Settings(preset=10, qp=50, note="kept")
+
+
+def test_nothing_given_changes_nothing() -> None:
+    assert options.settings_from(parse(), Settings()) == Settings()
+
+
+def test_a_mistyped_key_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'presett'; did you mean 'preset'\?"):
+        options.settings_from(parse("--set", "presett=1"), Settings())
+
+
+def test_lines_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    output.line("run", "runs/0007-minigop-sac", "seed 3", "SVT-AV1 4.1.0")
+    output.line("step", "20 000 / 100 000", "reward 41.2")
+    output.next_command("reel evaluate runs/0007-minigop-sac")
+    assert capsys.readouterr().out == (
+        "run    runs/0007-minigop-sac      seed 3   SVT-AV1 4.1.0\n"
+        "step   20 000 / 100 000           reward 41.2\n"
+        "next   reel evaluate runs/0007-minigop-sac\n"
+    )
