@@ -59,15 +59,33 @@ class Clip:
         from reelrl.content.reader import VideoReader
 
         with VideoReader(path, size, fps) as reader:
-            return cls(
-                name=Path(path).stem,
-                width=reader.width,
-                height=reader.height,
-                fps=reader.fps,
-                frame_count=reader.frame_count,
-                source=Path(path).stem,
-                start_reading=partial(_read_file, str(path), size, fps),
-            )
+            width, height, rate, frames = reader.width, reader.height, reader.fps, reader.frame_count
+        return cls.described(path, width=width, height=height, fps=rate, frame_count=frames)
+
+    @classmethod
+    def described(
+        cls,
+        path: str | Path,
+        *,
+        width: int,
+        height: int,
+        fps: Fraction,
+        frame_count: int,
+        name: str = "",
+        source: str = "",
+        licence_class: str = "unstated",
+    ) -> Clip:
+        """A clip of a file that is known from elsewhere; the file is opened, and checked, when it is read."""
+        return cls(
+            name=name or Path(path).stem,
+            width=width,
+            height=height,
+            fps=fps,
+            frame_count=frame_count,
+            source=source or Path(path).stem,
+            licence_class=licence_class,
+            start_reading=partial(_read_file, str(path), (width, height), fps, frame_count),
+        )
 
     @classmethod
     def from_frames(
@@ -172,10 +190,15 @@ def concatenate(clips: Sequence[Clip], name: str = "") -> Clip:
     )
 
 
-def _read_file(path: str, size: tuple[int, int] | None, fps: Fraction | int | None, start: int) -> Iterator[Frame]:
+def _read_file(path: str, size: tuple[int, int], fps: Fraction, frame_count: int, start: int) -> Iterator[Frame]:
     from reelrl.content.reader import VideoReader
 
     with VideoReader(path, size, fps) as reader:
+        if reader.frame_count != frame_count:
+            raise ContentError(
+                f"{path} has {reader.frame_count} frames, {frame_count} were expected; it was changed or is another "
+                "file: open it anew, or copy it again"
+            )
         yield from reader.frames(start)
 
 

@@ -8,7 +8,7 @@
 | talk   | head and shoulders before a shelf                      | a still picture with one part that matters       |
 | screen | windows of text that scroll and move                   | sharp edges, long rests, sudden jumps            |
 | noise  | the street at night, hand-held, coarse grain           | to spend nothing on what cannot be predicted     |
-| cuts   | shots of the others with hard cuts                     | scene changes                                    |
+| cuts   | shots of street, noise, pan and screen, with hard cuts | scene changes                                    |
 """
 
 from __future__ import annotations
@@ -51,8 +51,15 @@ def generated_clip(
         raise ConfigError(f"generated clips need at least {SMALLEST}x{SMALLEST} pixels; {width}x{height} was asked for")
     if not 0 <= seed <= LARGEST_SEED:
         raise ConfigError(f"seed is {seed}; use a whole number from 0 to {LARGEST_SEED}")
+    options = {
+        "size": (f"{width}x{height}", "352x288"),
+        "frames": (frames, 120),
+        "fps": (Fraction(fps), 30),
+        "seed": (seed, 0),
+    }
+    query = "&".join(f"{key}={value}" for key, (value, usual) in options.items() if value != usual)
     return Clip(
-        name=f"generated:{style}?size={width}x{height}&frames={frames}&fps={Fraction(fps)}&seed={seed}",
+        name=f"generated:{style}?{query}" if query else f"generated:{style}",
         width=width,
         height=height,
         fps=Fraction(fps),
@@ -86,7 +93,7 @@ def _scene(style: str, width: int, height: int, seed: int) -> Scene:
         "water": scenes.Water,
         "talk": scenes.Talk,
         "screen": scenes.Desktop,
-        "noise": partial(scenes.Street, night=True),
+        "noise": scenes.Night,
         "cuts": scenes.Cuts,
     }
     return makers[style](width, height, seed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.content.canvas import mix, noise, pick
+from reelrl.content.colour import chroma, luma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,11 +79,7 @@ GLYPHS = {
 
 def rgb(red: int, green: int, blue: int) -> Colour:
     """Y, Cb, Cr of a colour, BT.601, video range."""
-    return (
-        16 + ((66 * red + 129 * green + 25 * blue + 128) >> 8),
-        128 + ((-38 * red - 74 * green + 112 * blue + 128) >> 8),
-        128 + ((112 * red - 94 * green - 18 * blue + 128) >> 8),
-    )
+    return (luma(red, green, blue), *chroma(red, green, blue))
 
 
 def hue(seed: int, label: int, light: int = 128) -> Colour:

@@ -140,6 +140,13 @@ class Street:
         return layer
 
 
+class Night(Street):
+    """The street at night, hand-held."""
+
+    def __init__(self, width: int, height: int, seed: int) -> None:
+        super().__init__(width, height, seed, night=True)
+
+
 def _darken(layer: Picture, keep_above: int) -> None:
     """Nightfall; what is brighter than the limit is a light and stays."""
     level = layer[..., 0].astype(np.int32)
@@ -391,7 +398,7 @@ class Desktop:
 
 
 class Cuts:
-    """Shots of the other scenes, 10 to 36 frames long, joined by hard cuts; one in six stands still."""
+    """Shots of other scenes, 10 to 36 frames long, joined by hard cuts; one in six stands still."""
 
     grain = 4
 
@@ -411,7 +418,8 @@ class Cuts:
         )
 
 
-SHOTS = (Street, Water, Talk, Terrain, Desktop)
+# Not Water and Talk: they stand on the other side of the train/test split.
+SHOTS = (Street, Terrain, Night, Desktop)
 
 
 @lru_cache(maxsize=10)

@@ -1,0 +1,245 @@
+"""How close pictures are: PSNR, SSIM, and VMAF where an ffmpeg with libvmaf is at hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from reelrl.errors import ConfigError, ContentError, MissingExtra, ReelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from reelrl.content.frame import Frame, Plane
+
+PEAK = 255
+PSNR_CAP_DB = 100.0
+"""Identical planes get this instead of infinity."""
+
+SSIM_WINDOW = 11
+SSIM_SIGMA = 1.5
+VMAF_DEADLINE_S = 600.0
+
+
+class PlaneScores(NamedTuple):
+    """One figure for each plane."""
+
+    y: float
+    u: float
+    v: float
+
+
+class PlaneErrors(NamedTuple):
+    """Sum of squared errors of each plane."""
+
+    y: int
+    u: int
+    v: int
+
+
+def sse(a: Plane, b: Plane) -> int:
+    """Sum of squared differences of two planes, exact."""
+    import cv2
+
+    _check_shapes(a.shape, b.shape)
+    return round(cv2.norm(a, b, cv2.NORM_L2SQR))
+
+
+def frame_sse(a: Frame, b: Frame) -> PlaneErrors:
+    return PlaneErrors(sse(a.y, b.y), sse(a.u, b.u), sse(a.v, b.v))
+
+
+def psnr_from_sse(error: float, samples: int, cap_db: float = PSNR_CAP_DB) -> float:
+    """PSNR in dB of 8-bit samples, at most `cap_db`."""
+    if error <= 0:
+        return cap_db
+    return min(cap_db, 10 * math.log10(PEAK * PEAK * samples / error))
+
+
+def psnr(a: Frame, b: Frame, cap_db: float = PSNR_CAP_DB) -> PlaneScores:
+    """PSNR in dB of each plane of one frame."""
+    errors = frame_sse(a, b)
+    samples = a.width * a.height
+    return PlaneScores(
+        psnr_from_sse(errors.y, samples, cap_db),
+        psnr_from_sse(errors.u, samples // 4, cap_db),
+        psnr_from_sse(errors.v, samples // 4, cap_db),
+    )
+
+
+def psnr_of_mean_mse(frame_errors: Sequence[float], samples: int, cap_db: float = PSNR_CAP_DB) -> float:
+    """PSNR of a clip as one signal: the squared errors of all frames are averaged first. Bad frames weigh more."""
+    _check_some(len(frame_errors))
+    return psnr_from_sse(sum(frame_errors), samples * len(frame_errors), cap_db)
+
+
+def mean_of_frame_psnr(frame_errors: Sequence[float], samples: int, cap_db: float = PSNR_CAP_DB) -> float:
+    """Average of the frames' PSNRs, as encoders report it. Never below `psnr_of_mean_mse`, up to the cap."""
+    _check_some(len(frame_errors))
+    return sum(psnr_from_sse(error, samples, cap_db) for error in frame_errors) / len(frame_errors)
+
+
+def ssim(a: Frame, b: Frame) -> PlaneScores:
+    """Structural similarity of each plane, 1 for equal ones."""
+    return PlaneScores(plane_ssim(a.y, b.y), plane_ssim(a.u, b.u), plane_ssim(a.v, b.v))
+
+
+def plane_ssim(a: Plane, b: Plane) -> float:
+    """SSIM by Wang et al. (2004): Gaussian window of 11x11, sigma 1.5, averaged where the window fits."""
+    import cv2
+
+    _check_shapes(a.shape, b.shape)
+    if min(a.shape) < SSIM_WINDOW:
+        raise ConfigError(f"a plane is {a.shape[1]}x{a.shape[0]}; SSIM needs at least {SSIM_WINDOW}x{SSIM_WINDOW}")
+    kernel, edge = _gaussian(), SSIM_WINDOW // 2
+
+    def blur(plane: NDArray[np.float64]) -> NDArray[np.float64]:
+        blurred: NDArray[np.float64] = cv2.sepFilter2D(plane, cv2.CV_64F, kernel, kernel)[edge:-edge, edge:-edge]
+        return blurred
+
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    mean_x, mean_y = blur(x), blur(y)
+    mean_xx, mean_yy, mean_xy = mean_x * mean_x, mean_y * mean_y, mean_x * mean_y
+    variances = blur(x * x + y * y) - mean_xx - mean_yy
+    covariance = blur(x * y) - mean_xy
+    c1, c2 = (0.01 * PEAK) ** 2, (0.03 * PEAK) ** 2
+    similarity = (2 * mean_xy + c1) * (2 * covariance + c2) / ((mean_xx + mean_yy + c1) * (variances + c2))
+    return float(similarity.mean())
+
+
+def vmaf(reference: Iterable[Frame], distorted: Iterable[Frame], deadline_s: float = VMAF_DEADLINE_S) -> list[float]:
+    """VMAF of each frame, 0 to 100, by the ffmpeg that comes with imageio-ffmpeg (extra `vmaf`); 7 ms a CIF frame.
+
+    Both must have as many frames, all of one size. The model is the ffmpeg's own, v0.6.1.
+    """
+    ffmpeg = vmaf_program()
+    pairs = _stacked(reference, distorted)
+    try:
+        width, height, first = next(pairs)
+    except StopIteration:
+        raise ConfigError("no frames to compare; pass at least one") from None
+    with tempfile.TemporaryDirectory(prefix="reelrl-vmaf-") as folder:
+        command = [ffmpeg, *_vmaf_arguments(width, height)]
+        _feed(command, Path(folder), chain([first], (data for _, _, data in pairs)), deadline_s)
+        return _read_scores(Path(folder))
+
+
+def vmaf_program() -> str:
+    """The ffmpeg that can compute VMAF."""
+    try:
+        import imageio_ffmpeg
+    except ImportError as error:
+        raise MissingExtra("imageio-ffmpeg", "vmaf") from error
+    try:
+        program = str(imageio_ffmpeg.get_ffmpeg_exe())
+    except RuntimeError as error:
+        raise MissingExtra("an ffmpeg program for imageio-ffmpeg", "vmaf") from error
+    if not _has_libvmaf(program):
+        raise ContentError(
+            f"{program} was built without libvmaf; unset IMAGEIO_FFMPEG_EXE or run: pip install 'reelrl[vmaf]'"
+        )
+    return program
+
+
+@cache
+def _has_libvmaf(program: str) -> bool:
+    try:
+        listed = subprocess.run([program, "-hide_banner", "-filters"], capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b" libvmaf " in listed.stdout
+
+
+def _vmaf_arguments(width: int, height: int) -> list[str]:
+    """Arguments that read pairs of pictures from stdin, one above the other, and score the lower by the upper one."""
+    graph = (
+        f"split[a][b];[a]crop={width}:{height}:0:{height}[distorted];[b]crop={width}:{height}:0:0[reference];"
+        "[distorted][reference]libvmaf=log_fmt=json:log_path=scores.json"
+    )
+    source = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{2 * height}", "-r", "30", "-i", "pipe:0"]
+    return ["-hide_banner", "-loglevel", "error", "-nostdin", *source, "-lavfi", graph, "-f", "null", "-"]
+
+
+def _stacked(reference: Iterable[Frame], distorted: Iterable[Frame]) -> Iterator[tuple[int, int, bytes]]:
+    """(width, height, bytes of an I420 picture with the reference above the distorted frame)."""
+    size = None
+    try:
+        for upper, lower in zip(reference, distorted, strict=True):
+            size = size or (upper.width, upper.height)
+            for frame in (upper, lower):
+                if (frame.width, frame.height) != size:
+                    raise ConfigError(f"frames differ in size: {size[0]}x{size[1]} and {frame.width}x{frame.height}")
+            planes = zip(upper.planes, lower.planes, strict=True)
+            yield *size, b"".join(plane.tobytes() for pair in planes for plane in pair)
+    except ValueError as error:
+        if isinstance(error, ReelError):
+            raise
+        raise ConfigError("the clips differ in length; compare as many frames of both") from error
+
+
+def _feed(command: list[str], folder: Path, pictures: Iterable[bytes], deadline_s: float) -> None:
+    """Run ffmpeg over the pictures in `folder`; an error or the deadline ends it and says why."""
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log)
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        process.kill()
+
+    clock = threading.Timer(deadline_s, stop)
+    clock.start()
+    try:
+        with suppress(BrokenPipeError), process:
+            for picture in pictures:
+                process.stdin.write(picture)  # type: ignore[union-attr]
+    finally:
+        clock.cancel()
+        process.kill()
+        process.wait()
+    if late.is_set():
+        raise ContentError(f"VMAF took longer than {deadline_s:g} s; raise deadline_s or compare fewer frames")
+    if process.returncode:
+        words = (folder / "log").read_text(errors="replace").strip()[-500:]
+        raise ContentError(
+            f"ffmpeg failed with status {process.returncode} while computing VMAF: {words or 'no output'}"
+        )
+
+
+def _read_scores(folder: Path) -> list[float]:
+    try:
+        frames = json.loads((folder / "scores.json").read_bytes())["frames"]
+        return [float(frame["metrics"]["vmaf"]) for frame in frames]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ContentError(f"ffmpeg wrote no VMAF scores ({error}); is its libvmaf complete?") from error
+
+
+@cache
+def _gaussian() -> NDArray[np.float64]:
+    """Weights of the SSIM window along one axis."""
+    x = np.arange(SSIM_WINDOW) - SSIM_WINDOW // 2
+    weights = np.exp(-(x**2) / (2 * SSIM_SIGMA**2))
+    normalised: NDArray[np.float64] = weights / weights.sum()
+    return normalised
+
+
+def _check_some(count: int) -> None:
+    if not count:
+        raise ConfigError("no frames to compare; pass at least one")
+
+
+def _check_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    if a != b:
+        raise ConfigError(f"planes differ in size: {a[1]}x{a[0]} and {b[1]}x{b[0]}; compare pictures of one size")
