@@ -53,7 +53,7 @@ $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(install_venv); }
 	@$(BIN)/python -c '' 2>/dev/null || { echo "setup  $(VENV) (some minutes, about 2 GB)"; $(PYTHON) -m venv --clear $(VENV); }
 	@echo "setup  torch"
-	@$(PIP) install -c constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@$(PIP) install -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	@echo "setup  reelrl and what it needs"
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@rm -f $(VENV)/.ready-*
