@@ -47,9 +47,9 @@ clean:  ## remove caches and what the demo left; .venv and runs/ stay
 
 # Torch goes first, so that TORCH_INDEX decides its build before anything else pulls one in.
 $(READY): constraints.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
-	  echo "error  $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing); Python 3.11 to 3.13 is needed: make PYTHON=python3.12 ..." >&2; \
-	  exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \
+	  found=$$($(PYTHON) --version 2>/dev/null || echo missing); \
+	  echo "error  $(PYTHON) is $$found; Python 3.11 to 3.13 is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(install_venv); }
 	@$(BIN)/python -c '' 2>/dev/null || { echo "setup  $(VENV) (some minutes, about 2 GB)"; $(PYTHON) -m venv --clear $(VENV); }
 	@echo "setup  torch"

@@ -73,6 +73,12 @@ def test_a_missing_folder_is_explained(tmp_path: Path) -> None:
         write_atomic(tmp_path / "absent" / "a", "x")
 
 
+def test_a_path_through_a_file_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ContentError, match="a part of the path is a file, not a folder; check the path"):
+        write_atomic(tmp_path / "file" / "a", "x")
+
+
 def test_an_error_about_another_file_is_not_taken_for_ours(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "a"):
         (tmp_path / "source").read_bytes()
@@ -114,6 +120,8 @@ def test_a_read_only_folder_is_refused(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     with pytest.raises(ContentError, match="read-only; choose another folder"):
         writable_folder(small_disk)
+    with pytest.raises(ContentError, match="read-only; choose another folder"):
+        write_atomic(small_disk / "a", "x")
 
 
 def test_an_unknown_error_keeps_the_systems_words() -> None:

@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,8 +68,9 @@ def atomic_path(path: str | Path, *, error: type[ReelError] = ContentError) -> I
             raise
         raise error(explain_os_error(cause, path, "write")) from cause
     finally:
-        # Also after Ctrl+C; a successful rename has left nothing here.
-        temporary.unlink(missing_ok=True)
+        # Also after Ctrl+C; a successful rename has left nothing here. On a read-only disk even this fails.
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def write_atomic(path: str | Path, data: bytes | str, *, error: type[ReelError] = ContentError) -> None:
