@@ -112,6 +112,19 @@ def test_a_full_disk_keeps_the_last_good_one(small_disk: Path) -> None:
     checkpoints.save(3, {"small": np.zeros(10)}, {})
 
 
+def test_a_size_limit_keeps_the_last_good_one(tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; import numpy as np\n"
+        "from pathlib import Path; from reelrl.checkpoints import Checkpoints\n"
+        "checkpoints = Checkpoints(Path(sys.argv[1])); checkpoints.save(1, {'w': np.zeros(9)}, {})\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)); checkpoints.save(2, {'w': np.zeros(9000)}, {})"
+    )
+    child = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert "CheckpointError: cannot save checkpoint" in child.stderr
+    assert "the file grew past the size limit" in child.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["00001-step-1"]
+
+
 def test_leftovers_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     whole = checkpoints.save(1, TENSORS, {})

@@ -161,6 +161,20 @@ def test_a_full_disk_keeps_whole_lines(small_disk: Path) -> None:
     assert kept > 100
 
 
+def test_a_size_limit_keeps_whole_lines(run_root: Path) -> None:
+    new_run(run_root).close()
+    program = (
+        "import resource, sys; from reelrl.runs import Run\n"
+        "run = Run.open(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "while True: run.log_episode({'actions': 'x' * 90})"
+    )
+    command = [sys.executable, "-c", program, str(run_root / "0001")]
+    child = subprocess.run(command, capture_output=True, text=True)
+    assert "the file grew past the size limit" in child.stderr
+    assert len(list(RunFolder(run_root / "0001").episodes())) == 9  # 105 bytes each
+    assert (run_root / "0001-minigop-sac" / "episodes.jsonl").read_bytes().endswith(b"\n")
+
+
 def test_a_run_that_cannot_be_created_leaves_nothing(run_root: Path) -> None:
     with pytest.raises(RunError, match="a record holds object"):
         new_run(run_root, bad=object())
