@@ -47,7 +47,7 @@ def _list(args: argparse.Namespace) -> int:
         _print_table(entries, problems)
         for reason in left_out():
             output.line("skip", reason)
-        output.next_command(f"reel clips make {entries[0].clip.name} -o clip.y4m")
+        output.next_command("reel clips make generated:street -o street.y4m")
     return 1 if any(problems.values()) else 0
 
 

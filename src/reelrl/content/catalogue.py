@@ -84,10 +84,10 @@ def split_of(source: str) -> str:
     return "test" if hashlib.sha256(source.encode()).digest()[0] % TEST_SHARE == 0 else "train"
 
 
-def source_from(origin: str) -> str:
-    """The short name of the source that a manifest's text speaks of; the text itself if it is unknown."""
+def source_from(origin: str, licence: str = "") -> str:
+    """The short name of the source that a manifest's texts speak of; the origin itself if it is unknown."""
     for name, rule in _splits().items():
-        if any(piece in origin for piece in rule.get("match", ())):
+        if any(piece in origin or piece in licence for piece in rule.get("match", ())):
             return name
     return origin
 
@@ -136,7 +136,7 @@ def _read_manifest(path: Path) -> list[Any]:
 
 def _entry_from(manifest: Path, number: int, record: Any) -> Entry:
     try:
-        source = source_from(f"{record['source']} {record.get('licence', '')}")
+        source = source_from(record["source"], record.get("licence", ""))
         clip = Clip.described(
             manifest.parent / record["file"],
             name=str(record["name"]),
