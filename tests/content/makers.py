@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import av
 import numpy as np
@@ -15,6 +15,8 @@ from reelrl.content.frame import Frame, frame_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from av.video.stream import VideoStream
 
 even = st.integers(1, 20).map(lambda half: 2 * half)
 rates = st.fractions(min_value=1, max_value=240, max_denominator=1001)
@@ -58,15 +60,13 @@ def encode(
     fps: int = 25,
 ) -> Path:
     """Encode frames with PyAV; the container is chosen by the suffix."""
+    frames = list(frames)
     with av.open(str(path), "w", options=container_options or {}) as container:
-        stream = None
+        stream = cast("VideoStream", container.add_stream(codec, rate=fps, options=options or {}))
+        stream.width, stream.height, stream.pix_fmt = frames[0].width, frames[0].height, pixel_format
         for frame in frames:
-            if stream is None:
-                stream = container.add_stream(codec, rate=fps, options=options or {})
-                stream.width, stream.height, stream.pix_fmt = frame.width, frame.height, pixel_format
             picture = av.VideoFrame.from_ndarray(frame.data.reshape(-1, frame.width), format="yuv420p")
             container.mux(stream.encode(picture.reformat(format=pixel_format)))
-        assert stream is not None
         container.mux(stream.encode(None))
     return path
 
