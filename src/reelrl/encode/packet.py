@@ -1,0 +1,59 @@
+"""What an encoder gives back for one displayed frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from reelrl.encode.measure import psnr_from_sse
+
+if TYPE_CHECKING:
+    from reelrl.content.frame import Frame
+
+
+class FrameType(IntEnum):
+    KEY = 0
+    INTER = 1
+    NON_REFERENCE = 2
+
+
+@dataclass(slots=True)
+class Packet:
+    """One temporal unit: the bytes a player needs to show frame `number`, and what the encoder did.
+
+    number         place in display order, from 0
+    coding_order   place in decoding order; None where the encoder does not tell (random access without recon)
+    picture_bytes  bytes of this picture alone: in random access a unit also carries pictures shown later,
+                   and those come as five-byte notes; summed over a stream both ways give the same total,
+                   but for headers between pictures
+    qp             quantiser of the picture; `average_qp` also counts the encoder's own block deltas
+    sse, ssim      per plane Y, Cb, Cr against the source; ssim is None unless the settings ask for it
+    """
+
+    data: bytes
+    number: int
+    frame_type: FrameType
+    layer: int
+    qp: int
+    average_qp: int
+    luma_pixels: int
+    coding_order: int | None = None
+    picture_bytes: int | None = None
+    sse: tuple[int, int, int] | None = None
+    ssim: tuple[float, float, float] | None = None
+    recon: Frame | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the temporal unit."""
+        return len(self.data)
+
+    @property
+    def psnr(self) -> tuple[float, float, float]:
+        """PSNR of Y, Cb, Cr in dB, at most 100."""
+        if self.sse is None:
+            raise ValueError("this packet carries no error sums")
+        chroma = self.luma_pixels // 4
+        y, cb, cr = self.sse
+        return psnr_from_sse(y, self.luma_pixels), psnr_from_sse(cb, chroma), psnr_from_sse(cr, chroma)

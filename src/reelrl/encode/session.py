@@ -1,0 +1,175 @@
+"""An encoder as a user holds it: frames and decisions in, packets out.
+
+    with EncoderSession(EncoderSettings(width=352, height=288, picture_qp=True)) as session:
+        for frame in clip:
+            session.send(frame, qp=38, offsets=offsets)
+            for packet in session.receive():
+                ...
+        for packet in session.flush():
+            ...
+
+What a session in your process cannot survive is the library crashing it. `WorkerSession` keeps the encoder in a
+process of its own, with the same methods.
+"""
+
+from __future__ import annotations
+
+import atexit
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+from reelrl.content.frame import Frame
+from reelrl.encode.backends import encoder_class
+from reelrl.encode.controls import checked
+from reelrl.encode.lane import Lane
+from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from reelrl.encode.backends import Encoder
+    from reelrl.encode.packet import Packet
+    from reelrl.encode.settings import EncoderSettings
+
+_open_sessions: weakref.WeakSet[EncoderSession] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Encoder threads must be gone before the interpreter is: their log messages call into it."""
+    for session in tuple(_open_sessions):
+        session.close()
+
+
+class EncoderSession:
+    """One stream being encoded.
+
+    `statistics` is the log of a first pass: it makes VBR two-pass, and tells libaom where the scene cuts are.
+    Sessions may live side by side in one process; one session is for one thread at a time.
+    """
+
+    def __init__(self, settings: EncoderSettings, *, statistics: bytes | None = None, first_pass: bool = False) -> None:
+        check_openable(settings)
+        self.settings = settings
+        self.sent = 0
+        self._ready: list[Packet] = []
+        self._flushed = False
+        self._failure: EncoderError | None = None
+        self._encoder: Encoder | None = None
+        self._lane = Lane(f"encoder-{settings.backend}")
+        kind, extra = encoder_class(settings.backend), {"first_pass": True} if first_pass else {}
+        try:
+            self._encoder = self._call(lambda: kind(settings, statistics, **extra), "open")
+        except BaseException:
+            self._lane.close()
+            self._encoder = None
+            raise
+        _open_sessions.add(self)
+
+    def send(
+        self, frame: Frame, *, qp: int | None = None, base_qp: int | None = None, offsets: ArrayLike | None = None
+    ) -> None:
+        """Encode one frame.
+
+        qp       quantiser of this very picture (sessions with `picture_qp`)
+        base_qp  new base quantiser from this picture on (cqp)
+        offsets  QP steps per superblock in raster order; None sends no map, zeros send a map of zeros
+        """
+        check_frame(frame, self.settings)
+        control = checked(self.settings, qp, base_qp, offsets)
+        encoder = self._usable("send a frame")
+        if self._flushed:
+            raise EncoderError("a frame was sent after flush; open a new session for a new stream")
+        self._ready += self._call(lambda: encoder.encode(frame, control), f"code frame {self.sent}")
+        self.sent += 1
+
+    def receive(self, *, wait_for: int | None = None) -> list[Packet]:
+        """Packets that are ready, in display order; with `wait_for`, up to that frame at least.
+
+        In low delay the packet of a frame is ready as soon as `send` returns. In random access, name only a frame
+        that the encoder can finish with what it has been sent.
+        """
+        if wait_for is not None and (not self._ready or self._ready[-1].number < wait_for):
+            encoder = self._usable("receive")
+            if not 0 <= wait_for < self.sent:
+                raise ConfigError(f"wait_for = {wait_for}, but {self.sent} frames were sent")
+            self._ready += self._call(lambda: encoder.wait(wait_for), f"deliver frame {wait_for}")
+        ready, self._ready = self._ready, []
+        return ready
+
+    def flush(self) -> list[Packet]:
+        """End the stream: every packet not yet received."""
+        if not self._flushed:
+            encoder = self._usable("flush")
+            self._flushed = True
+            self._ready += self._call(encoder.finish, "finish")
+        return self.receive()
+
+    def statistics(self) -> bytes:
+        """The log of a first pass, after `flush`."""
+        return self._call(self._usable("give its log").statistics, "give its log")
+
+    def close(self) -> None:
+        """Free the encoder, in mid-stream too. Closing twice does nothing."""
+        encoder, self._encoder = self._encoder, None
+        _open_sessions.discard(self)
+        if encoder is None:
+            return
+        try:
+            if not self._lane.lost:
+                self._call(encoder.close, "close")
+        except EncoderTimeout:
+            pass  # the lane is lost, and with it the library's memory: there is nothing more to do here
+        finally:
+            self._lane.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_encoder", None) is not None:
+            warnings.warn("an EncoderSession was dropped without close(); use it with `with`", ResourceWarning, 2)
+            self.close()
+
+    def _usable(self, doing: str) -> Encoder:
+        if self._encoder is None:
+            raise EncoderError(f"cannot {doing}: the session is closed; open another")
+        if self._failure is not None:
+            raise EncoderError(f"cannot {doing}: the session failed before: {self._failure}") from self._failure
+        return self._encoder
+
+    def _call(self, job: Callable[[], Any], doing: str) -> Any:
+        try:
+            return self._lane.call(job, self.settings.deadline_s, doing)
+        except EncoderTimeout as error:
+            said = self._encoder.last_words() if self._encoder is not None else ""
+            self._failure = EncoderTimeout(str(error), said)
+            raise self._failure from None
+        except EncoderError as error:
+            self._failure = error
+            raise
+
+
+def check_openable(settings: EncoderSettings) -> None:
+    """Refuse settings that no session can meet, before any library is touched."""
+    if not (settings.width and settings.height):
+        raise ConfigError("settings have no frame size; set width and height, or use settings.for_clip(clip)")
+    if reason := encoder_class(settings.backend).refusal(settings):
+        raise ConfigError(reason)
+
+
+def check_frame(frame: Frame, settings: EncoderSettings) -> None:
+    """Refuse a frame that is none, or of another size than the stream."""
+    if not isinstance(frame, Frame):
+        raise ContentError(f"a {type(frame).__name__} was sent; wrap the planes: Frame(i420, width, height)")
+    if (frame.width, frame.height) != (settings.width, settings.height):
+        raise ContentError(
+            f"frame is {frame.width}x{frame.height}, this stream is {settings.width}x{settings.height}; "
+            "scale it, or open a session of its size"
+        )

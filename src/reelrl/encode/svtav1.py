@@ -1,0 +1,325 @@
+"""SVT-AV1 as an `Encoder`: exact picture QPs; superblock offsets by segments.
+
+Rules that keep it from hanging: in low delay exactly one blocking `get_packet` follows each picture; in random
+access packets and reconstructions are only ever polled, both in the same round, because a full queue of either
+stops the encoder.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reelrl.content.frame import Frame, frame_bytes
+from reelrl.encode import obu
+from reelrl.encode import svtav1_api as api
+from reelrl.encode.backends import Capabilities, Control
+from reelrl.encode.packet import FrameType, Packet
+from reelrl.encode.scheduling import normal_scheduling
+from reelrl.encode.settings import QINDEX_PER_QP, qindex_of
+from reelrl.errors import EncoderError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from reelrl.encode.settings import EncoderSettings
+
+ffi = api.ffi
+
+_RATE_CONTROL = {"cqp": 0, "crf": 0, "vbr": 1, "cbr": 2}
+_FRAME_TYPES = {api.KEY_PICTURE: FrameType.KEY, api.NON_REFERENCE_PICTURE: FrameType.NON_REFERENCE}
+_POLL_S = 0.0003
+
+
+class SvtAv1:
+    """One SVT-AV1 stream. Give `statistics` of a first pass to code the second pass of VBR."""
+
+    def __init__(self, settings: EncoderSettings, statistics: bytes | None = None, *, first_pass: bool = False) -> None:
+        self._library = api.load()
+        self._lib = self._library.lib
+        self._settings = replace(settings, recon=False) if first_pass else settings
+        self._first_pass = first_pass
+        self._statistics = statistics
+        self._handle: Any = None
+        self._mark = api.log_mark()
+        self._sent = 0
+        self._map_in_force = False
+        self._open()
+        self._allocate()
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def capabilities() -> Capabilities:
+        library = api.load()
+        return Capabilities(
+            backend="svtav1",
+            library=library.path,
+            version=library.version,
+            superblock_offsets=True,
+            picture_qp=True,
+            base_qp_change=True,
+            random_access=True,
+            quality=True,
+            notes=(
+                "superblock offsets are segments: at most 8 levels, header bits per frame, lambda does not follow",
+                "offsets and picture QPs are refused in vbr and cbr, where the encoder would ignore them",
+            ),
+        )
+
+    @staticmethod
+    def refusal(settings: EncoderSettings) -> str | None:
+        if settings.rate_control == "cbr" and not settings.low_delay:
+            return "SVT-AV1 has constant bitrate in low delay only: set structure=low_delay, or use vbr"
+        if settings.rate_control == "vbr" and settings.low_delay:
+            return "SVT-AV1 has variable bitrate in random access only: set structure=random_access, or use cbr"
+        if settings.rate_control == "vbr" and settings.keyint == -1:
+            return "SVT-AV1's variable bitrate needs key frames: set keyint to a number of frames"
+        if settings.rate_control == "cbr" and settings.levels > 2:
+            return f"hierarchical_levels = {settings.levels} with cbr: SVT-AV1 would silently take 2"
+        if settings.levels == 1 or (settings.levels == 0 and not settings.low_delay):
+            return f"hierarchical_levels = {settings.levels}; SVT-AV1 takes 2 to 5, in low delay also 0"
+        return None
+
+    def _open(self) -> None:
+        handle, config = ffi.new("void**"), np.zeros(api.CONFIG_BYTES, np.uint8)
+        where = ffi.from_buffer(config)
+        with normal_scheduling():
+            self._check(self._lib.svt_av1_enc_init_handle(handle, where), "start")
+        self._handle = handle[0]
+        for name, value in self._options().items():
+            if self._lib.svt_av1_enc_parse_parameter(where, name.encode(), value.encode()):
+                self.close()
+                raise EncoderError(f"SVT-AV1 refuses {name} = {value!r}; check the name and range", self.last_words())
+        self._set_unnamed(config)
+        try:
+            self._check(self._lib.svt_av1_enc_set_parameter(self._handle, where), "accept its settings")
+            self._check(self._lib.svt_av1_enc_init(self._handle), "start")
+        except EncoderError:
+            self.close()
+            raise
+
+    def _options(self) -> dict[str, str]:
+        s = self._settings
+        options: dict[str, Any] = {
+            "width": s.width,
+            "height": s.height,
+            "fps-num": s.fps.numerator,
+            "fps-denom": s.fps.denominator,
+            "preset": s.preset,
+            "pred-struct": 1 if s.low_delay else 2,
+            "hierarchical-levels": s.levels,
+            "keyint": s.keyint,
+            "lp": s.threads,
+            "scd": 0,
+            "rc": _RATE_CONTROL[s.rate_control],
+        }
+        if s.low_delay:
+            options |= {"rtc": 1, "enable-tf": 0}
+        if s.steers_rate:
+            options["tbr"] = round(s.target_kbps or 0)
+        else:
+            options |= {"qp": s.qp, "aq-mode": 0 if s.rate_control == "cqp" else 2, "use-q-file": int(s.picture_qp)}
+        if s.tune is not None:
+            options["tune"] = s.tune
+        if self._first_pass:
+            options["pass"] = 1
+        elif self._statistics is not None:
+            options["pass"] = 2
+        return {name: str(value) for name, value in (options | s.options).items()}
+
+    def _set_unnamed(self, config: NDArray[np.uint8]) -> None:
+        config[self._library.recon_at] = self._settings.recon
+        config[self._library.roi_at] = not self._settings.steers_rate  # free as long as no map is sent
+        if self._statistics is not None:
+            self._log = ffi.from_buffer(self._statistics)
+            entry = ffi.new("FixedBuffer*", (ffi.cast("void*", self._log), len(self._statistics)))
+            at = self._library.statistics_at
+            config[at : at + ffi.sizeof("FixedBuffer")] = np.frombuffer(ffi.buffer(entry), np.uint8)
+
+    def _allocate(self) -> None:
+        """Everything a step needs, made once: the loop then only fills in numbers."""
+        s = self._settings
+        self._bytes = frame_bytes(s.width, s.height)
+        self._planes, self._picture, self._out = ffi.new("Planes*"), ffi.new("Header*"), ffi.new("Header**")
+        self._planes.y_stride, self._planes.cb_stride, self._planes.cr_stride = s.width, s.width // 2, s.width // 2
+        self._recon_header = ffi.new("Header*")
+        self._picture.size = self._recon_header.size = ffi.sizeof("Header")
+        self._recon_header.allocated = self._bytes
+        self._quality = ffi.new("Quality*", (True, s.ssim))
+        self._quality_event = ffi.new("Event*", (api.COMPUTE_QUALITY_EVENT, self._quality, 2, ffi.NULL))
+        self._alive: dict[int, list[Any]] = {}  # what the library reads after `send_picture`, by frame number
+        self._recons: dict[int, tuple[int, Frame]] = {}  # frame number -> (coding order, picture)
+        self._sizes: dict[int, int] = {}  # coding order -> bytes of the picture
+        self._reconstructed = self._coded = 0  # pictures seen so far of either kind
+        self._waiting: list[Packet] = []
+        self._ended = False
+
+    # -- coding ----------------------------------------------------------------------------------------------------
+
+    def encode(self, frame: Frame, control: Control) -> list[Packet]:
+        self._send(frame, control)
+        if self._settings.low_delay:
+            self._take_packet(self._lib.svt_av1_enc_get_packet(self._handle, self._out, 0))
+            self._drain_recon()
+        else:
+            self._poll()
+        return self._ready()
+
+    def wait(self, number: int) -> list[Packet]:
+        ready: list[Packet] = []
+        while not self._ended:
+            ready += self._ready()
+            if ready and ready[-1].number >= number:
+                break
+            if not self._poll():
+                time.sleep(_POLL_S)
+        return ready
+
+    def finish(self) -> list[Packet]:
+        end = self._picture
+        end.buffer, end.events, end.filled, end.flags, end.picture_type = ffi.NULL, ffi.NULL, 0, api.EOS_FLAG, api.ANY_PICTURE
+        self._check(self._lib.svt_av1_enc_send_picture(self._handle, end), "end the stream")
+        while not self._ended:
+            if not self._poll():
+                time.sleep(_POLL_S)
+        return self._ready()
+
+    def statistics(self) -> bytes:
+        log = ffi.new("FixedBuffer*")
+        self._check(self._lib.svt_av1_enc_get_stream_info(self._handle, api.FIRST_PASS_STATISTICS, log), "give its log")
+        return bytes(ffi.buffer(log.data, log.size))
+
+    def last_words(self) -> str:
+        return api.last_words(self._mark)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._lib.svt_av1_enc_deinit(self._handle)
+            self._lib.svt_av1_enc_deinit_handle(self._handle)
+            self._handle = None
+
+    def _send(self, frame: Frame, control: Control) -> None:
+        picture, planes, number = self._picture, self._planes, self._sent
+        start, luma = ffi.from_buffer("uint8_t[]", frame.data), frame.width * frame.height
+        planes.y, planes.cb, planes.cr = start, start + luma, start + luma * 5 // 4
+        picture.buffer = ffi.cast("uint8_t*", planes)
+        picture.filled, picture.flags, picture.picture_type = self._bytes, 0, api.ANY_PICTURE
+        picture.pts = number
+        picture.qp = control.qp if control.qp is not None else self._settings.qp
+        picture.events = self._events(number, control)
+        self._sent += 1
+        self._check(self._lib.svt_av1_enc_send_picture(self._handle, picture), "take a frame")
+
+    def _events(self, number: int, control: Control) -> Any:
+        """The chain of events of one picture. The library keeps pointers, so what they point to is kept alive."""
+        chain = self._quality_event
+        if self._first_pass:
+            return ffi.NULL
+        if control.base_qp is not None:
+            rate = ffi.new("Rate*", (control.base_qp, 2_000_513))  # the encoder's default rate: any other is an error
+            chain = self._event(number, api.RATE_CHANGE_EVENT, rate, ffi.sizeof("Rate"), chain)
+        if control.offsets is not None:
+            qp = control.qp if control.qp is not None else self._settings.qp
+            roi = self._map(number, control.offsets, qp)
+            chain = self._event(number, api.ROI_MAP_EVENT, roi, ffi.sizeof("void*"), chain)
+            self._map_in_force = True
+        elif self._map_in_force:
+            # A map stays in force until the next one. An empty event ends it; the library grumbles and obeys.
+            chain = self._event(number, api.ROI_MAP_EVENT, ffi.NULL, ffi.sizeof("void*"), chain)
+            self._map_in_force = False
+        return chain
+
+    def _event(self, number: int, kind: int, data: Any, size: int, following: Any) -> Any:
+        event = ffi.new("Event*", (kind, data, size, following))
+        self._alive.setdefault(number, []).extend((event, data))
+        return event
+
+    def _map(self, number: int, offsets: NDArray[np.int32], qp: int) -> Any:
+        """A segment map. Few levels and descending order, as the encoder codes each level and falls back downwards."""
+        levels, segments = np.unique(-offsets, return_inverse=True)
+        places = ffi.new("uint8_t[]", segments.astype(np.uint8).tobytes())
+        self._alive.setdefault(number, []).append(places)
+        roi = ffi.new("RoiMap*")
+        roi.first_picture, roi.segments, roi.last_segment = number, places, len(levels) - 1
+        for i, level in enumerate(levels):
+            roi.qindex[i] = max(int(-level) * QINDEX_PER_QP, 1 - qindex_of(qp))  # qindex 0 would mean lossless
+        return roi
+
+    def _poll(self) -> bool:
+        """Take whatever is ready of packets and reconstructions; False when nothing was."""
+        recon = self._drain_recon()
+        return self._take_packet(self._lib.svt_av1_enc_get_packet(self._handle, self._out, 0)) or recon
+
+    def _take_packet(self, status: int) -> bool:
+        if status == api.EMPTY_QUEUE:
+            return False
+        self._check(status, "give a packet")
+        out = self._out[0]
+        self._ended = bool(out.flags & api.EOS_FLAG)
+        if out.filled:
+            self._waiting.append(self._packet(out))
+        self._lib.svt_av1_enc_release_out_buffer(self._out)
+        return True
+
+    def _packet(self, out: Any) -> Packet:
+        data = bytes(ffi.buffer(out.buffer, out.filled))
+        if not self._settings.low_delay:
+            for size in obu.picture_sizes(data):
+                self._sizes[self._coded] = size
+                self._coded += 1
+        return Packet(
+            data=data,
+            number=out.pts,
+            frame_type=_FRAME_TYPES.get(out.picture_type, FrameType.INTER),
+            layer=out.layer,
+            qp=out.qp,
+            average_qp=out.average_qp,
+            luma_pixels=self._settings.width * self._settings.height,
+            sse=(out.y_sse, out.cb_sse, out.cr_sse),
+            ssim=(out.y_ssim, out.cb_ssim, out.cr_ssim) if self._settings.ssim else None,
+        )
+
+    def _drain_recon(self) -> bool:
+        if not self._settings.recon:
+            return False
+        drained = False
+        while True:
+            frame = Frame.empty(self._settings.width, self._settings.height)
+            self._recon_header.buffer = ffi.from_buffer("uint8_t[]", frame.data)
+            status = self._lib.svt_av1_get_recon(self._handle, self._recon_header)
+            if status == api.EMPTY_QUEUE:
+                return drained
+            self._check(status, "give a reconstruction")
+            drained = True
+            self._recons[self._recon_header.pts] = (self._reconstructed, frame)
+            self._reconstructed += 1
+            if self._settings.low_delay:
+                return True  # one picture in, one out: asking again would only cost a frame's memory
+
+    def _ready(self) -> list[Packet]:
+        """Packets whose reconstruction is here too, in display order."""
+        ready = []
+        while self._waiting:
+            packet = self._waiting[0]
+            if self._settings.recon:
+                if packet.number not in self._recons:
+                    break
+                packet.coding_order, packet.recon = self._recons.pop(packet.number)
+                packet.picture_bytes = packet.size if self._settings.low_delay else self._sizes.pop(packet.coding_order)
+            elif self._settings.low_delay:
+                packet.coding_order, packet.picture_bytes = packet.number, packet.size
+            self._forget(packet.number)
+            ready.append(self._waiting.pop(0))
+        return ready
+
+    def _forget(self, number: int) -> None:
+        """Free what picture `number` needed; a map lives on for one mini-GOP, as later pictures may still read it."""
+        self._alive.pop(number - 2 ** self._settings.levels * 2 - 1, None)
+
+    def _check(self, status: int, doing: str) -> None:
+        if status:
+            raise EncoderError(f"SVT-AV1 could not {doing} (status {status & 0xFFFFFFFF:#010x})", self.last_words())
