@@ -1,0 +1,1 @@
+"""Learners that know spaces, not stages; one readable file per algorithm."""

@@ -1,0 +1,121 @@
+"""The two fast environments as PPO sees them: observations, hints, rewards, ends, all torch tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reelrl.stream.policy import HINT_EDGES_S
+from reelrl.stream.torch_rule import TorchLinks, find_slot
+
+if TYPE_CHECKING:
+    from reelrl.stream.torch_env import TorchAbr
+
+
+def future_rates(links: TorchLinks, trace: Tensor, clock_s: Tensor) -> Tensor:
+    """Log of the mean rate (Mbit/s) in each window of HINT_EDGES_S after now: what only a simulator can know."""
+    first, last = links.first[trace][:, None], links.last[trace][:, None]
+    duration, total = links.duration_s[trace][:, None], links.total_bytes[trace][:, None]
+    ahead = torch.tensor(HINT_EDGES_S, dtype=torch.float64, device=clock_s.device)
+    times = clock_s[:, None] + ahead
+    passes = torch.floor(times / duration)
+    within = times - passes * duration
+    slot = find_slot(links.edges_s, first.expand_as(within), last.expand_as(within), within, links.steps)
+    passed = links.passed_bytes[slot] + links.bytes_per_s[slot] * (within - links.edges_s[slot]) + passes * total
+    mbps = passed.diff(dim=1) / ahead.diff() * 8e-6
+    return (0.5 * torch.log(mbps.clamp_min(0.0) + 1e-2)).float()
+
+
+class TorchPlayers:
+    """`TorchAbr` for PPO: everything stays on its device."""
+
+    def __init__(self, env: TorchAbr) -> None:
+        self.env = env
+        self._ended = {flag: torch.full((env.num_envs,), flag, device=env.device) for flag in (False, True)}
+
+    def reset(self) -> tuple[Tensor, Tensor]:
+        """Begin everyone's first video."""
+        return self.env.reset(), self._hints()
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One chunk for everyone."""
+        observations, rewards, ended, _ = self.env.step(actions)
+        return observations, self._hints(), rewards.float(), self._ended[ended]
+
+    def _hints(self) -> Tensor:
+        return future_rates(self.env.links, self.env.trace, self.env.clock_s)
+
+    def export(self) -> dict[str, Tensor]:
+        """Everything that `restore` needs to continue exactly."""
+        env = self.env
+        return {
+            "trace": env.trace,
+            "clock_s": env.clock_s,
+            "buffer_ms": env.buffer_ms,
+            "rung": env.rung,
+            "obs": env.obs,
+            "chunk": torch.tensor(env.chunk),
+            "generator": env.generator.get_state(),
+        }
+
+    def restore(self, saved: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Continue from `export`."""
+        env = self.env
+        for name in ("trace", "clock_s", "buffer_ms", "rung", "obs"):
+            setattr(env, name, saved[name].to(env.device))
+        env.chunk = int(saved["chunk"])
+        env.generator.set_state(saved["generator"].cpu())
+        return env.obs, self._hints()
+
+
+class VectorPlayers:
+    """`AbrVectorEnv` for PPO on the CPU."""
+
+    def __init__(self, env: Any, seed: int) -> None:
+        from reelrl.stream.torch_rule import torch_links
+
+        self.env = env
+        self.seed = seed
+        self._links = torch_links(env.traces, env.rule._replace(wrap_to_zero=False), torch.device("cpu"))
+        self._start_s = torch.tensor([float(t.edges_s[0]) for t in env.traces], dtype=torch.float64)
+        self._observations = np.zeros(0, dtype=np.float32)
+
+    def reset(self) -> tuple[Tensor, Tensor]:
+        """Begin everyone's first video."""
+        self._observations, _ = self.env.reset(seed=self.seed)
+        return torch.from_numpy(self._observations), self._hints()
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One chunk for everyone."""
+        self._observations, rewards, ended, _, _ = self.env.step(actions.numpy())
+        return (
+            torch.from_numpy(self._observations),
+            self._hints(),
+            torch.from_numpy(rewards).float(),
+            torch.from_numpy(ended),
+        )
+
+    def _hints(self) -> Tensor:
+        players = self.env.export()
+        trace = torch.from_numpy(np.ascontiguousarray(players["trace"]))
+        clock_s = torch.from_numpy(np.ascontiguousarray(players["clock_s"])) - self._start_s[trace]
+        return future_rates(self._links, trace, clock_s)
+
+    def export(self) -> dict[str, Tensor]:
+        """Everything that `restore` needs to continue exactly."""
+        players = self.env.export()
+        return {
+            "players": torch.from_numpy(players.view(np.uint8).copy()),
+            "obs": torch.from_numpy(self._observations.copy()),
+        }
+
+    def restore(self, saved: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Continue from `export`."""
+        from reelrl.stream.kernels import PLAYER
+
+        self._observations = saved["obs"].numpy().copy()
+        self.env.restore(saved["players"].numpy().copy().view(PLAYER), self._observations)
+        return torch.from_numpy(self._observations), self._hints()

@@ -1,0 +1,87 @@
+"""The network that chooses rungs: the 6 x 8 state in scale-free form, two small towers.
+
+Rates and sizes enter as logarithms, and as the seconds that each rung of the next chunk would take at recent speeds:
+what the decision turns on, whatever the ladder. The critic's tower also sees `hints`, the link's future rates.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from reelrl.stream.observation import S_INFO
+
+# Windows ahead of now, in seconds, whose mean rate the critic sees while it learns.
+HINT_EDGES_S = (0.0, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0)
+HINTS = len(HINT_EDGES_S) - 1
+
+
+def features(state: Tensor, rungs: int) -> Tensor:
+    """(batch, 6, columns) -> (batch, n), every entry of order one."""
+    rate_share, buffer, throughput, delay = state[:, 0], state[:, 1], state[:, 2], state[:, 3]
+    seen = (delay > 0).to(state.dtype)
+    log_rate = seen * torch.log(throughput * 8.0 + 1e-3)
+    log_delay = seen * torch.log(delay * 10.0 + 1e-2)
+    sizes_mb = state[:, 4, :rungs]
+    count = seen[:, -5:].sum(1, keepdim=True).clamp_min(1.0)
+    slowness = seen / (throughput + 1e-4)  # seconds per megabyte
+    mean = slowness[:, -5:].sum(1, keepdim=True) / count
+    worst = slowness.amax(1, keepdim=True)
+    last = slowness[:, -1:]
+    took = torch.log(torch.cat([sizes_mb * mean, sizes_mb * worst, sizes_mb * last], dim=1) + 1e-2)
+    now = buffer[:, -1:] * 10.0
+    # How far each rung's download would reach into the buffer, squashed: negative means a stall.
+    margin = torch.tanh((now - sizes_mb * mean) / 10.0)
+    margin_worst = torch.tanh((now - sizes_mb * worst) / 10.0)
+    spread = log_rate - (log_rate.sum(1, keepdim=True) / seen.sum(1, keepdim=True).clamp_min(1.0)) * seen
+    return torch.cat(
+        [
+            rate_share,
+            buffer / 3.0,
+            torch.log1p(now),
+            0.5 * log_rate,
+            spread,
+            0.5 * log_delay,
+            torch.log(sizes_mb + 1e-2),
+            0.5 * took,
+            margin,
+            margin_worst,
+            state[:, 5, -1:],
+            seen,
+        ],
+        dim=1,
+    )
+
+
+def feature_count(rungs: int, columns: int) -> int:
+    """Entries that `features` returns."""
+    return features(torch.zeros(1, S_INFO, columns), rungs).shape[1]
+
+
+class AbrPolicy(nn.Module):
+    """Actor and critic. `logits` is all that a trained controller needs."""
+
+    def __init__(self, rungs: int, columns: int = 8, hidden: int = 128, hints: int = HINTS) -> None:
+        super().__init__()
+        self.rungs = rungs
+        count = feature_count(rungs, columns)
+        self.actor = _tower(count, hidden, rungs, last_gain=0.01)
+        self.critic = _tower(count + hints, hidden, 1, last_gain=1.0)
+
+    def logits(self, observations: Tensor) -> Tensor:
+        """Preference for each rung, (batch, rungs)."""
+        logits: Tensor = self.actor(features(observations, self.rungs))
+        return logits
+
+    def value(self, observations: Tensor, hints: Tensor) -> Tensor:
+        """Expected return in units of its spread, (batch,)."""
+        value: Tensor = self.critic(torch.cat([features(observations, self.rungs), hints], dim=1))
+        return value[:, 0]
+
+
+def _tower(inputs: int, hidden: int, outputs: int, last_gain: float) -> nn.Sequential:
+    layers = [nn.Linear(inputs, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs)]
+    for layer, gain in zip(layers[::2], (1.4, 1.4, last_gain), strict=True):
+        nn.init.orthogonal_(layer.weight, gain)  # type: ignore[arg-type]
+        nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return nn.Sequential(*layers)
