@@ -3,8 +3,10 @@
 What differs from the textbook:
 - the critic may see more than the actor (`hints`): whatever the simulator knows about the future. It takes the luck of
   the draw out of the advantages and is thrown away after training;
-- values are learned in units of the returns' own spread, with a Huber loss: rare disasters move them, but do not
-  blind them;
+- values are learned as signed square roots: a disaster a hundred times larger than the everyday moves the critic, but
+  does not drown the everyday;
+- advantages are divided by their usual size in that observation, which the network learns too. A factor that depends on
+  the observation alone leaves the best action what it was, and lets calm states teach as much as dangerous ones;
 - whole batches stay on the device of the tensors given; nothing here asks which one that is.
 """
 
@@ -25,8 +27,8 @@ class PpoSettings:
 
     learning_rate: float = 1e-3
     learning_rate_end: float = 5e-5
-    entropy: float = 0.03
-    entropy_end: float = 0.001
+    entropy: float = 0.02
+    entropy_end: float = 0.0005
     discount: float = 0.99
     trace_decay: float = 0.95  # GAE's lambda
     clip: float = 0.2
@@ -47,6 +49,7 @@ class ActorCritic(Protocol):
 
     def logits(self, observations: Tensor) -> Tensor: ...
     def value(self, observations: Tensor, hints: Tensor) -> Tensor: ...
+    def log_spread(self, observations: Tensor) -> Tensor: ...
 
 
 class Players(Protocol):
@@ -69,6 +72,16 @@ class Rollout(NamedTuple):
     last_value: Tensor
 
 
+def compress(values: Tensor) -> Tensor:
+    """Signed square root, straight near 0."""
+    return values.sign() * ((values.abs() + 1.0).sqrt() - 1.0)
+
+
+def expand(values: Tensor) -> Tensor:
+    """The inverse of `compress`."""
+    return values.sign() * ((values.abs() + 1.0).square() - 1.0)
+
+
 def sample(logits: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Actions drawn by the Gumbel trick, and the logarithm of their probability."""
     log_probs = torch.log_softmax(logits, dim=-1)
@@ -77,10 +90,11 @@ def sample(logits: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return actions, log_probs.gather(-1, actions[..., None])[..., 0]
 
 
-def advantages(rollout: Rollout, values: Tensor, last_value: Tensor, settings: PpoSettings) -> Tensor:
+def advantages(rollout: Rollout, settings: PpoSettings) -> Tensor:
     """Generalised advantage estimates, (steps, players), in the units of the rewards."""
     result = torch.empty_like(rollout.rewards)
-    following, carried = last_value, torch.zeros_like(last_value)
+    values, following = rollout.values, rollout.last_value
+    carried = torch.zeros_like(following)
     for t in range(len(rollout.rewards) - 1, -1, -1):
         alive = 1.0 - rollout.ended[t].to(values.dtype)
         error = rollout.rewards[t] + settings.discount * following * alive - values[t]
@@ -98,8 +112,6 @@ class Ppo:
         self.settings = settings
         self.generator = generator
         self.optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, eps=1e-5)
-        device = next(network.parameters()).device
-        self.return_spread = torch.ones((), device=device)
         self._policy: ActorCritic = network  # type: ignore[assignment]
 
     @torch.no_grad()
@@ -110,12 +122,12 @@ class Ppo:
         kept: list[tuple[Tensor, ...]] = []
         for _ in range(steps):
             actions, log_probs = sample(self._policy.logits(observations), self.generator)
-            values = self._policy.value(observations, hints)
+            values = expand(self._policy.value(observations, hints))
             next_observations, next_hints, rewards, ended = players.step(actions)
             kept.append((observations, hints, actions, log_probs, values, rewards, ended))
             observations, hints = next_observations, next_hints
         columns = [torch.stack(column) for column in zip(*kept, strict=True)]
-        rollout = Rollout._make([*columns, self._policy.value(observations, hints)])
+        rollout = Rollout._make([*columns, expand(self._policy.value(observations, hints))])
         return rollout, observations, hints
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
@@ -123,22 +135,24 @@ class Ppo:
         settings = self.settings
         for group in self.optimizer.param_groups:
             group["lr"] = _fall(settings.learning_rate, settings.learning_rate_end, progress)
-        spread = self.return_spread
-        gains = advantages(rollout, rollout.values * spread, rollout.last_value * spread, settings)
-        returns = gains + rollout.values * spread
-        self.return_spread = 0.95 * spread + 0.05 * returns.std().clamp_min(1e-3)
-        targets = returns / self.return_spread
-        gains = (gains - gains.mean()) / (gains.std() + 1e-8)
-        flat = [x.flatten(0, 1) for x in (rollout.observations, rollout.hints, rollout.actions, rollout.log_probs)]
-        batch = (*flat, gains.flatten(), targets.flatten())
+        gains = advantages(rollout, settings)
+        columns = (
+            rollout.observations,
+            rollout.hints,
+            rollout.actions,
+            rollout.log_probs,
+            gains,
+            gains + rollout.values,
+        )
+        batch = tuple(column.flatten(0, 1) for column in columns)
         entropy_weight = _fall(settings.entropy, settings.entropy_end, progress)
-        losses = torch.zeros(3, device=spread.device)
+        losses = torch.zeros(4, device=gains.device)
         for _ in range(settings.epochs):
-            order = torch.randperm(len(batch[0]), generator=self.generator, device=spread.device)
+            order = torch.randperm(len(batch[0]), generator=self.generator, device=gains.device)
             for chosen in order.chunk(settings.minibatches):
                 losses += self._improve(*(column[chosen] for column in batch), entropy_weight=entropy_weight)
-        policy, value, entropy = (losses / (settings.epochs * settings.minibatches)).tolist()
-        return {"policy_loss": policy, "value_loss": value, "entropy": entropy, "return_spread": float(spread)}
+        means = (losses / (settings.epochs * settings.minibatches)).tolist()
+        return dict(zip(("policy_loss", "value_loss", "spread_loss", "entropy"), means, strict=True))
 
     def _improve(
         self,
@@ -147,21 +161,25 @@ class Ppo:
         actions: Tensor,
         old_log_probs: Tensor,
         gains: Tensor,
-        targets: Tensor,
+        returns: Tensor,
         *,
         entropy_weight: float,
     ) -> Tensor:
+        log_spread = self._policy.log_spread(observations)
+        spread_loss = nn.functional.smooth_l1_loss(log_spread, (gains.abs() + 1e-2).log())
+        gains = gains * (-log_spread.detach()).exp()
+        gains = (gains - gains.mean()) / (gains.std() + 1e-8)
         log_probs = torch.log_softmax(self._policy.logits(observations), dim=-1)
         ratio = (log_probs.gather(-1, actions[:, None])[:, 0] - old_log_probs).exp()
         clipped = ratio.clamp(1 - self.settings.clip, 1 + self.settings.clip)
         policy_loss = -torch.minimum(ratio * gains, clipped * gains).mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        value_loss = nn.functional.smooth_l1_loss(self._policy.value(observations, hints), targets)
+        value_loss = nn.functional.smooth_l1_loss(self._policy.value(observations, hints), compress(returns))
         self.optimizer.zero_grad(set_to_none=True)
-        (policy_loss + value_loss - entropy_weight * entropy).backward()  # type: ignore[no-untyped-call]
+        (policy_loss + value_loss + spread_loss - entropy_weight * entropy).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_norm)
         self.optimizer.step()
-        return torch.stack([policy_loss.detach(), value_loss.detach(), entropy.detach()])
+        return torch.stack([policy_loss, value_loss, spread_loss, entropy]).detach()
 
 
 def _fall(start: float, end: float, progress: float) -> float:

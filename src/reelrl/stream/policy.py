@@ -67,6 +67,7 @@ class AbrPolicy(nn.Module):
         count = feature_count(rungs, columns)
         self.actor = _tower(count, hidden, rungs, last_gain=0.01)
         self.critic = _tower(count + hints, hidden, 1, last_gain=1.0)
+        self.spread = nn.Sequential(nn.Linear(count, 32), nn.SiLU(), nn.Linear(32, 1))
 
     def logits(self, observations: Tensor) -> Tensor:
         """Preference for each rung, (batch, rungs)."""
@@ -74,9 +75,14 @@ class AbrPolicy(nn.Module):
         return logits
 
     def value(self, observations: Tensor, hints: Tensor) -> Tensor:
-        """Expected return in units of its spread, (batch,)."""
+        """Expected return, compressed, (batch,)."""
         value: Tensor = self.critic(torch.cat([features(observations, self.rungs), hints], dim=1))
         return value[:, 0]
+
+    def log_spread(self, observations: Tensor) -> Tensor:
+        """Logarithm of the usual size of an advantage here, (batch,)."""
+        spread: Tensor = self.spread(features(observations, self.rungs))
+        return spread[:, 0]
 
 
 def _tower(inputs: int, hidden: int, outputs: int, last_gain: float) -> nn.Sequential:
