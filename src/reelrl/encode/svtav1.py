@@ -1,12 +1,13 @@
 """SVT-AV1 as an `Encoder`: exact picture QPs; superblock offsets by segments.
 
-Rules that keep it from hanging: in low delay exactly one blocking `get_packet` follows each picture; in random
-access packets and reconstructions are only ever polled, both in the same round, because a full queue of either
-stops the encoder.
+Rules that keep it from hanging: in low delay exactly one blocking `get_packet` follows each picture, and the next
+picture waits until the encoder's threads rest (see `quiet`); in random access packets and reconstructions are only
+ever polled, both in the same round, because a full queue of either stops the encoder.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from reelrl.encode import obu
 from reelrl.encode import svtav1_api as api
 from reelrl.encode.backends import Capabilities, Control
 from reelrl.encode.packet import FrameType, Packet
+from reelrl.encode.quiet import ThreadWatch, thread_ids
 from reelrl.encode.scheduling import normal_scheduling
 from reelrl.encode.settings import QINDEX_PER_QP, qindex_of
 from reelrl.errors import EncoderError
@@ -32,6 +34,9 @@ ffi = api.ffi
 _RATE_CONTROL = {"cqp": 0, "crf": 0, "vbr": 1, "cbr": 2}
 _FRAME_TYPES = {api.KEY_PICTURE: FrameType.KEY, api.NON_REFERENCE_PICTURE: FrameType.NON_REFERENCE}
 _POLL_S = 0.0003
+_opening = threading.Lock()  # one encoder starts at a time, so that each knows which threads are its own
+_SINGLE_THREADS = 16  # with `lp` 1: one thread per stage, started in the order of the stages
+_CLEANERS = (7, 8, 15)  # picture manager, rate control, packetisation: they still work when a packet is out
 
 
 class SvtAv1:
@@ -47,6 +52,7 @@ class SvtAv1:
         self._mark = api.log_mark()
         self._sent = 0
         self._map_in_force = False
+        self._watch: ThreadWatch | None = None
         self._open()
         self._allocate()
 
@@ -97,10 +103,18 @@ class SvtAv1:
         self._set_unnamed(config)
         try:
             self._check(self._lib.svt_av1_enc_set_parameter(self._handle, where), "accept its settings")
-            self._check(self._lib.svt_av1_enc_init(self._handle), "start")
+            self._start()
         except EncoderError:
             self.close()
             raise
+
+    def _start(self) -> None:
+        with _opening:
+            before = thread_ids()
+            self._check(self._lib.svt_av1_enc_init(self._handle), "start")
+            own = sorted(thread_ids() - before)
+        if self._settings.low_delay:
+            self._watch = ThreadWatch([own[i] for i in _CLEANERS] if len(own) == _SINGLE_THREADS else own)
 
     def _options(self) -> dict[str, str]:
         s = self._settings
@@ -182,7 +196,7 @@ class SvtAv1:
     def finish(self) -> list[Packet]:
         end = self._picture
         end.buffer, end.events, end.filled, end.flags, end.picture_type = ffi.NULL, ffi.NULL, 0, api.EOS_FLAG, api.ANY_PICTURE
-        self._check(self._lib.svt_av1_enc_send_picture(self._handle, end), "end the stream")
+        self._hand_over(end, "end the stream")
         while not self._ended:
             if not self._poll():
                 time.sleep(_POLL_S)
@@ -201,6 +215,9 @@ class SvtAv1:
             self._lib.svt_av1_enc_deinit(self._handle)
             self._lib.svt_av1_enc_deinit_handle(self._handle)
             self._handle = None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def _send(self, frame: Frame, control: Control) -> None:
         picture, planes, number = self._picture, self._planes, self._sent
@@ -212,7 +229,12 @@ class SvtAv1:
         picture.qp = control.qp if control.qp is not None else self._settings.qp
         picture.events = self._events(number, control)
         self._sent += 1
-        self._check(self._lib.svt_av1_enc_send_picture(self._handle, picture), "take a frame")
+        self._hand_over(picture, "take a frame")
+
+    def _hand_over(self, picture: Any, doing: str) -> None:
+        if self._watch is not None:
+            self._watch.wait()
+        self._check(self._lib.svt_av1_enc_send_picture(self._handle, picture), doing)
 
     def _events(self, number: int, control: Control) -> Any:
         """The chain of events of one picture. The library keeps pointers, so what they point to is kept alive."""
