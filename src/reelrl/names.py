@@ -21,9 +21,21 @@ BACKENDS = {
 }
 
 # Gymnasium ids; `import reelrl` registers them.
-ENVIRONMENTS: dict[str, str] = {}
+ENVIRONMENTS: dict[str, str] = {
+    "reelrl/Abr-v0": "reelrl.stream.env:ABREnv",
+}
 
-CONTROLLERS: dict[str, str] = {}
+CONTROLLERS: dict[str, str] = {
+    # bitrate control
+    "lowest": "reelrl.stream.controllers:Fixed",
+    "rate": "reelrl.stream.controllers:RateBased",
+    "bba": "reelrl.stream.controllers:Bba",
+    "bola": "reelrl.stream.controllers:Bola",
+    "mpc": "reelrl.stream.mpc:Mpc",
+    "robustmpc": "reelrl.stream.mpc:RobustMpc",
+    "ppo": "reelrl.stream.learned:Learned",
+    "oracle": "reelrl.stream.oracle:Oracle",
+}
 
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,

@@ -13,12 +13,15 @@ What differs from the textbook:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +183,62 @@ class Ppo:
         nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_norm)
         self.optimizer.step()
         return torch.stack([policy_loss, value_loss, spread_loss, entropy]).detach()
+
+    def export(self) -> dict[str, Tensor]:
+        """Everything that `restore` needs to continue exactly: weights, Adam's moments, the generator."""
+        saved = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            saved |= {f"adam.{index}.{name}": torch.as_tensor(value) for name, value in moments.items()}
+        return saved | {"generator": self.generator.get_state()}
+
+    def restore(self, saved: dict[str, Tensor]) -> None:
+        """Continue from `export`."""
+        network = {name.removeprefix("network."): t for name, t in saved.items() if name.startswith("network.")}
+        self.network.load_state_dict(network)
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in saved.items():
+            if name.startswith("adam."):
+                _, index, key = name.split(".")
+                moments.setdefault(int(index), {})[key] = tensor
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.generator.set_state(saved["generator"].cpu())
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of that name; `auto` is the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device = {name!r} is none that torch knows; choose auto, cpu or cuda") from error
+
+
+def use_threads(count: int) -> None:
+    """How many CPU threads torch may use; small networks are fastest on one."""
+    if count < 1:
+        raise ConfigError(f"threads = {count}; give 1 or more")
+    torch.set_num_threads(count)
+
+
+def generator_on(device: torch.device, seed: int) -> torch.Generator:
+    """A generator that lives where the tensors do."""
+    return torch.Generator(device).manual_seed(seed)
+
+
+def to_arrays(parts: dict[str, dict[str, Tensor]]) -> dict[str, npt.NDArray[Any]]:
+    """Tensors by prefix and name, as a checkpoint takes them."""
+    return {
+        prefix + name: tensor.detach().cpu().numpy().copy()
+        for prefix, part in parts.items()
+        for name, tensor in part.items()
+    }
+
+
+def tensors_on(device: torch.device, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Tensor]:
+    """The tensors of a checkpoint, on the device."""
+    return {name: torch.from_numpy(array.copy()).to(device) for name, array in arrays.items()}
 
 
 def _fall(start: float, end: float, progress: float) -> float:

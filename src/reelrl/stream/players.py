@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from reelrl.stream.policy import HINT_EDGES_S
-from reelrl.stream.torch_rule import TorchLinks, find_slot
+from reelrl.stream.torch_env import TorchAbr
+from reelrl.stream.torch_rule import TorchLinks, find_slot, torch_links
 
 if TYPE_CHECKING:
-    from reelrl.stream.torch_env import TorchAbr
+    from reelrl.stream.traces import Trace
 
 
 def future_rates(links: TorchLinks, trace: Tensor, clock_s: Tensor) -> Tensor:
@@ -34,6 +35,7 @@ class TorchPlayers:
 
     def __init__(self, env: TorchAbr) -> None:
         self.env = env
+        self.rungs = env.video.rungs
         self._ended = {flag: torch.full((env.num_envs,), flag, device=env.device) for flag in (False, True)}
 
     def reset(self) -> tuple[Tensor, Tensor]:
@@ -71,13 +73,24 @@ class TorchPlayers:
         return env.obs, self._hints()
 
 
+def batch_players(
+    links: list[Trace], ladder: Any, count: int, device: torch.device, seed: int, *, qoe: str = "linear"
+) -> TorchPlayers | VectorPlayers:
+    """Players to learn from, in Pensieve's noisy simulator: compiled on a CPU, in torch on anything else."""
+    if device.type != "cpu":
+        env = TorchAbr(links, ladder, count, device=device, preset="pensieve", qoe=qoe, random_seed=seed, compiled=True)
+        return TorchPlayers(env)
+    from reelrl.stream.vector import AbrVectorEnv
+
+    return VectorPlayers(AbrVectorEnv(links, ladder, count, preset="pensieve", qoe=qoe, infos=False), seed)
+
+
 class VectorPlayers:
     """`AbrVectorEnv` for PPO on the CPU."""
 
     def __init__(self, env: Any, seed: int) -> None:
-        from reelrl.stream.torch_rule import torch_links
-
         self.env = env
+        self.rungs = env.video.rungs
         self.seed = seed
         self._links = torch_links(env.traces, env.rule._replace(wrap_to_zero=False), torch.device("cpu"))
         self._start_s = torch.tensor([float(t.edges_s[0]) for t in env.traces], dtype=torch.float64)

@@ -63,7 +63,7 @@ class AbrPolicy(nn.Module):
 
     def __init__(self, rungs: int, columns: int = 8, hidden: int = 128, hints: int = HINTS) -> None:
         super().__init__()
-        self.rungs = rungs
+        self.rungs, self.columns, self.hidden = rungs, columns, hidden
         count = feature_count(rungs, columns)
         self.actor = _tower(count, hidden, rungs, last_gain=0.01)
         self.critic = _tower(count + hints, hidden, 1, last_gain=1.0)
@@ -83,6 +83,13 @@ class AbrPolicy(nn.Module):
         """Logarithm of the usual size of an advantage here, (batch,)."""
         spread: Tensor = self.spread(features(observations, self.rungs))
         return spread[:, 0]
+
+
+def make_policy(rungs: int, hidden: int, seed: int, device: torch.device, columns: int = 8) -> AbrPolicy:
+    """A fresh policy whose weights depend on the seed only."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AbrPolicy(rungs, columns, hidden).to(device)
 
 
 def _tower(inputs: int, hidden: int, outputs: int, last_gain: float) -> nn.Sequential:
