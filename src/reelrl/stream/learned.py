@@ -1,0 +1,77 @@
+"""A trained network as a controller, and the file it lives in: safetensors, so that loading runs no code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from reelrl.errors import CheckpointError, ConfigError
+from reelrl.files import atomic_path
+from reelrl.stream.policy import AbrPolicy
+
+if TYPE_CHECKING:
+    from reelrl.stream.session import Observation, Session
+
+SHIPPED = Path(__file__).parent / "weights" / "ppo.safetensors"
+BEST = "policy.safetensors"
+
+
+def save_policy(policy: AbrPolicy, path: Path, facts: dict[str, Any]) -> None:
+    """Write the actor; `facts` (how it was trained, how it scored) go with it."""
+    from safetensors.numpy import save_file
+
+    tensors = {name: tensor.detach().cpu().numpy().copy() for name, tensor in policy.actor.state_dict().items()}
+    shape = {"rungs": policy.rungs, "hidden": policy.hidden, "columns": policy.columns}
+    with atomic_path(path) as temporary:
+        save_file(tensors, temporary, metadata={"shape": json.dumps(shape), "facts": json.dumps(facts)})
+
+
+def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:
+    """The policy in a file, and the facts saved with it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: torch.from_numpy(file.get_tensor(name).copy()) for name in file.keys()}  # noqa: SIM118
+        shape, facts = json.loads(metadata["shape"]), json.loads(metadata["facts"])
+        policy = AbrPolicy(int(shape["rungs"]), int(shape["columns"]), int(shape["hidden"]))
+        policy.actor.load_state_dict(tensors)
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise CheckpointError(f"{path} holds no controller ({error}); give one that `reel train abr` saved") from error
+    return policy, facts
+
+
+class Learned:
+    """The greedy choice of a trained policy; with `sampled=True`, a draw from it. Without a path, the one shipped."""
+
+    privileged = False
+
+    def __init__(self, path: str | Path | None = None, sampled: bool = False) -> None:
+        self.path = SHIPPED if path is None else Path(path)
+        if self.path.is_dir():
+            self.path = self.path / "artifacts" / BEST
+        self.policy, self.facts = load_policy(self.path)
+        self.sampled = sampled
+        self._rng = np.random.default_rng(0)
+
+    def reset(self, seed: int, episode: Session) -> None:
+        """Check that the ladder has as many rungs as the network."""
+        if episode.video.rungs != self.policy.rungs:
+            raise ConfigError(
+                f"{self.path.name} chooses among {self.policy.rungs} rungs and the ladder has {episode.video.rungs}; "
+                "train one for this ladder with `reel train abr`"
+            )
+        self._rng = np.random.default_rng(seed)
+
+    def act(self, observation: Observation) -> int:
+        """The rung."""
+        with torch.no_grad():
+            logits = self.policy.logits(torch.from_numpy(np.ascontiguousarray(observation))[None])[0].numpy()
+        if self.sampled:
+            logits = logits + self._rng.gumbel(size=logits.shape)
+        return int(np.argmax(logits))

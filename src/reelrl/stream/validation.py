@@ -1,0 +1,49 @@
+"""How good a policy is on links it did not learn from: all of them played at once, greedily, without noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from reelrl.stream.torch_env import TorchAbr
+
+if TYPE_CHECKING:
+    from reelrl.stream.policy import AbrPolicy
+    from reelrl.stream.traces import Trace
+
+
+class Validator:
+    """Plays every link of every pool. The score is the mean of the pools' means, so that outages count as a pool."""
+
+    def __init__(self, pools: dict[str, list[Trace]], ladder: Any, qoe: str = "linear") -> None:
+        self.pools = pools
+        self._links = [trace for traces in pools.values() for trace in traces]
+        self._ladder = ladder
+        self._qoe = qoe
+
+    def score(self, policy: AbrPolicy) -> dict[str, float]:
+        """QoE per chunk (first chunk left out): mean, median and tenth percentile of each pool, and `score`."""
+        device = next(policy.parameters()).device
+        returns = self._play(policy, device)
+        scores: dict[str, float] = {}
+        means, start = [], 0
+        for name, traces in self.pools.items():
+            part = returns[start : start + len(traces)]
+            start += len(traces)
+            means.append(float(part.mean()))
+            scores |= {name: means[-1], f"{name}_median": float(np.median(part))}
+            scores[f"{name}_p10"] = float(np.percentile(part, 10))
+        return scores | {"score": float(np.mean(means))}
+
+    @torch.no_grad()
+    def _play(self, policy: AbrPolicy, device: torch.device) -> Any:
+        count = len(self._links)
+        env = TorchAbr(self._links, self._ladder, count, device=device, preset="pensieve", noise=False, qoe=self._qoe)
+        observations = env.reset(traces=torch.arange(count, device=device))
+        total = torch.zeros(count, dtype=torch.float64, device=device)
+        for _ in range(env.video.chunks - 1):
+            observations, rewards, _, _ = env.step(policy.logits(observations).argmax(dim=1))
+            total += rewards
+        return (total / (env.video.chunks - 1)).cpu().numpy()
