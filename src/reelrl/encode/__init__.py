@@ -1,0 +1,27 @@
+"""Steering real AV1 encoders: frames and decisions in, packets and reconstructed pictures out.
+
+clip ──► EncoderSession.send(frame, qp=, offsets=) ──► receive() ──► Packet(data, psnr, recon, ...)
+             │ lane: a thread with a deadline
+             └─► Encoder (svtav1, aom): one stream in a stock library
+"""
+
+from reelrl.encode.backends import Capabilities, probe
+from reelrl.encode.coding import Encoded, encode_clip, encode_packets, first_pass
+from reelrl.encode.packet import FrameType, Packet
+from reelrl.encode.scheduling import normal_scheduling
+from reelrl.encode.session import EncoderSession
+from reelrl.encode.settings import EncoderSettings
+
+__all__ = [
+    "Capabilities",
+    "Encoded",
+    "EncoderSession",
+    "EncoderSettings",
+    "FrameType",
+    "Packet",
+    "encode_clip",
+    "encode_packets",
+    "first_pass",
+    "normal_scheduling",
+    "probe",
+]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.content.frame import Frame
+from reelrl.content.quality import sse
 from reelrl.encode import aom_api as api
 from reelrl.encode.backends import Capabilities, Control
 from reelrl.encode.packet import FrameType, Packet
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import NDArray
+
+    from reelrl.content.frame import Plane
 
 ffi = api.ffi
 
@@ -202,15 +205,12 @@ class Aom:
         return data, key
 
     def _packet(self, frame: Frame, data: bytes, number: int, key: bool, qp: int) -> Packet:
-        # Numba and OpenCV come in with `measure`; whoever only looks at capabilities need not wait for them.
-        from reelrl.encode.measure import plane_sse, plane_ssim
-
         picture = self._lib.aom_codec_get_preview_frame(self._context)
         if picture == ffi.NULL:
             raise EncoderError(f"libaom gave no reconstruction of frame {number}", self.last_words())
         planes = api.image_planes(picture, frame.width, frame.height)
         pairs = list(zip(frame.planes, planes, strict=True))
-        y, cb, cr = (plane_sse(source, coded) for source, coded in pairs)
+        y, cb, cr = (sse(source, coded) for source, coded in pairs)
         packet = Packet(
             data=data,
             number=number,
@@ -224,8 +224,7 @@ class Aom:
             sse=(y, cb, cr),
         )
         if self._settings.ssim:
-            a, b, c = (plane_ssim(source, coded) for source, coded in pairs)
-            packet.ssim = (a, b, c)
+            packet.ssim = _ssim(pairs)
         if self._settings.recon:
             packet.recon = Frame.empty(frame.width, frame.height)
             for target, coded in zip(packet.recon.planes, planes, strict=True):
@@ -235,6 +234,13 @@ class Aom:
     def _check(self, status: int, doing: str) -> None:
         if status:
             raise EncoderError(f"libaom could not {doing} (status {status})", self.last_words())
+
+
+def _ssim(pairs: list[tuple[Plane, Plane]]) -> tuple[float, float, float]:
+    from reelrl.encode.block_ssim import block_ssim  # brings numba; only those who ask for SSIM wait for it
+
+    y, cb, cr = (block_ssim(source, coded) for source, coded in pairs)
+    return y, cb, cr
 
 
 class _Decision:

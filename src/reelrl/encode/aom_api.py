@@ -31,17 +31,26 @@ FRAME_PACKET, STATISTICS_PACKET = 0, 1
 KEY_FLAG = 1
 DEFAULT_RDMULT = -1
 QP_MODEL = 1
-CPU_USED, AUTO_ALT_REF, CQ_LEVEL, AQ_MODE, SUPERBLOCK_SIZE, DELTAQ_MODE, EXTERNAL_RATE_CONTROL = 13, 14, 25, 40, 56, 107, 173
+CPU_USED, AUTO_ALT_REF, CQ_LEVEL, AQ_MODE, SUPERBLOCK_SIZE, DELTAQ_MODE, EXTERNAL_RATE_CONTROL = (
+    13,
+    14,
+    25,
+    40,
+    56,
+    107,
+    173,
+)
 GET_LAST_QUANTIZER_64 = 20
 SUPERBLOCK_64 = 0
 STATISTICS_RECORD = 240
 """Bytes of one frame's first-pass statistics; one more record at the end sums them up."""
 
-ffi = cffi.FFI()
+ffi: Any = cffi.FFI()
 ffi.cdef("""
 typedef struct { int q_index, rdmult; } Superblock;
 typedef struct { int q_index, rdmult; int *use_delta_q; Superblock *superblocks; } Decision;
-typedef struct { int type, pad; void *create, *statistics, *x16, *decide, *update, *x48, *x56, *x64, *destroy, *model; } RateControl;
+typedef struct { int type, pad; void *create, *statistics, *x16, *decide, *update, *x48, *x56, *x64, *destroy;
+  void *model; } RateControl;
 typedef struct { int kind, pad; void* data; size_t size; int64_t pts; unsigned long duration; uint32_t flags; } Packet;
 const char* aom_codec_version_str(void);
 const char* aom_codec_error(void* context);
@@ -101,9 +110,7 @@ def load() -> Library:
 def check_version(version: str) -> None:
     """Refuse versions without external rate control per superblock, or with another layout."""
     if parse_version(version)[:2] != (3, 14):
-        raise EncoderMissing(
-            f"libaom {version} found, 3.14 needed; run: pip install 'opencv-python-headless>=4.14,<6'"
-        )
+        raise EncoderMissing(f"libaom {version} found, 3.14 needed; run: pip install 'opencv-python-headless>=4.14,<6'")
 
 
 def configuration(lib: Any, **values: int) -> NDArray[np.uint8]:

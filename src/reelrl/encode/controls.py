@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 NOTHING = Control()
 
 
-def checked(
-    settings: EncoderSettings, qp: int | None, base_qp: int | None, offsets: ArrayLike | None
-) -> Control:
+def checked(settings: EncoderSettings, qp: int | None, base_qp: int | None, offsets: ArrayLike | None) -> Control:
     """A Control the encoder will obey, or ConfigError with the reason why it would not."""
     if qp is None and base_qp is None and offsets is None:
         return NOTHING
     if settings.steers_rate:
         raise ConfigError(
-            f"a {_named(qp, base_qp)} was sent with rate_control = {settings.rate_control}: the encoder chooses its own "
-            "quantisers there and would ignore it; use cqp or crf and hold the bitrate yourself (LeakyBucket)"
+            f"a {_named(qp, base_qp)} was sent with rate_control = {settings.rate_control}: the encoder chooses its "
+            "own quantisers there and would ignore it; use cqp or crf and hold the bitrate yourself (LeakyBucket)"
         )
     if qp is not None and not settings.picture_qp:
         raise ConfigError(f"qp = {qp} was sent to a session without picture_qp; open it with picture_qp=True")

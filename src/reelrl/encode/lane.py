@@ -24,7 +24,7 @@ class Lane:
 
     def __init__(self, name: str) -> None:
         self.lost = False
-        self._unanswered = 0
+        self._waiting = False
         self._jobs: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         # A daemon: a library that never returns must not keep the process from ending.
@@ -33,10 +33,17 @@ class Lane:
 
     def call(self, job: Callable[[], T], deadline_s: float, doing: str) -> T:
         """The job's result, or its exception; EncoderTimeout when it takes longer than `deadline_s`."""
-        self._settle(deadline_s, doing)
+        if self.lost:
+            raise EncoderTimeout(f"cannot {doing}: an earlier call never came back; close this session, open another")
+        if self._waiting:  # the caller of the last job was interrupted; its answer concerns nobody now
+            self._take(deadline_s, doing)
         self._jobs.put(job)
-        self._unanswered = 1
-        return self._answer(deadline_s, doing)
+        self._waiting = True
+        value, error = self._take(deadline_s, doing)
+        if error is not None:
+            raise error
+        result: T = value
+        return result
 
     def close(self) -> None:
         """End the thread, unless it is lost inside the library."""
@@ -44,31 +51,17 @@ class Lane:
         if not self.lost:
             self._thread.join()
 
-    def _settle(self, deadline_s: float, doing: str) -> None:
-        """Take in the answer of a job whose caller was interrupted while it waited."""
-        if self.lost:
-            raise EncoderTimeout(f"cannot {doing}: an earlier call never came back; close this session, open another")
-        if self._unanswered:
-            try:
-                self._answer(deadline_s, doing)
-            except EncoderTimeout:
-                raise
-            except Exception:  # noqa: BLE001, S110 - it belonged to the call that was interrupted
-                pass
-
-    def _answer(self, deadline_s: float, doing: str) -> Any:
+    def _take(self, deadline_s: float, doing: str) -> tuple[Any, BaseException | None]:
         try:
-            value, error = self._answers.get(timeout=deadline_s)
+            answer = self._answers.get(timeout=deadline_s)
         except Empty:
             self.lost = True
             raise EncoderTimeout(
                 f"the encoder did not {doing} within {deadline_s:g} s; the session is lost: "
-                "raise deadline_s, or use a worker process (process=True), which can be killed"
+                "raise deadline_s, or use a WorkerSession, whose process can be killed"
             ) from None
-        self._unanswered = 0
-        if error is not None:
-            raise error
-        return value
+        self._waiting = False
+        return answer
 
 
 def _serve(jobs: SimpleQueue[Any], answers: SimpleQueue[Any]) -> None:

@@ -26,7 +26,8 @@ def find_library(variable: str, wheels: dict[str, str], pattern: str) -> Path:
         if found := sorted((Path(spec.origin).parent.parent / folder).glob(pattern)):
             return found[0]
     raise EncoderMissing(
-        f"no {pattern} in the wheels of {', '.join(wheels)}; install the wheel (not a build from source) or set {variable}"
+        f"no {pattern} in the wheels of {', '.join(wheels)}; install the wheel, not a build from source, "
+        f"or set {variable}"
     )
 
 

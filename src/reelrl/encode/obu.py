@@ -33,7 +33,9 @@ def units(data: bytes) -> Iterator[Obu]:
         start, header = at, data[at]
         at += 2 if header & 4 else 1  # an extension byte follows the header
         if header & 0x80 or not header & 2:
-            raise EncoderError(f"byte {start} of {len(data)} starts no bitstream unit with a size (header {header:#04x})")
+            raise EncoderError(
+                f"byte {start} of {len(data)} starts no bitstream unit with a size (header {header:#04x})"
+            )
         length, at = _leb128(data, at)
         at += length
         if at > len(data):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
-from reelrl.encode.measure import psnr_from_sse
-
-if TYPE_CHECKING:
-    from reelrl.content.frame import Frame
+from reelrl.content.frame import Frame
+from reelrl.content.quality import psnr_from_sse
 
 
 class FrameType(IntEnum):

@@ -8,7 +8,7 @@ PyAV's `libsvtav1`, does it inside `normal_scheduling()`.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,5 @@ def normal_scheduling() -> Iterator[None]:
 
 
 def _set(tid: int, wanted: Class) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.sched_setscheduler(tid, wanted[0], os.sched_param(wanted[1]))
-    except ProcessLookupError:
-        pass

@@ -110,7 +110,8 @@ class EncoderSession:
 
     def statistics(self) -> bytes:
         """The log of a first pass, after `flush`."""
-        return self._call(self._usable("give its log").statistics, "give its log")
+        log: bytes = self._call(self._usable("give its log").statistics, "give its log")
+        return log
 
     def close(self) -> None:
         """Free the encoder, in mid-stream too. Closing twice does nothing."""

@@ -195,7 +195,13 @@ class SvtAv1:
 
     def finish(self) -> list[Packet]:
         end = self._picture
-        end.buffer, end.events, end.filled, end.flags, end.picture_type = ffi.NULL, ffi.NULL, 0, api.EOS_FLAG, api.ANY_PICTURE
+        end.buffer, end.events, end.filled, end.flags, end.picture_type = (
+            ffi.NULL,
+            ffi.NULL,
+            0,
+            api.EOS_FLAG,
+            api.ANY_PICTURE,
+        )
         self._hand_over(end, "end the stream")
         while not self._ended:
             if not self._poll():
@@ -340,7 +346,7 @@ class SvtAv1:
 
     def _forget(self, number: int) -> None:
         """Free what picture `number` needed; a map lives on for one mini-GOP, as later pictures may still read it."""
-        self._alive.pop(number - 2 ** self._settings.levels * 2 - 1, None)
+        self._alive.pop(number - 2**self._settings.levels * 2 - 1, None)
 
     def _check(self, status: int, doing: str) -> None:
         if status:

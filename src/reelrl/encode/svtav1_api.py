@@ -26,14 +26,15 @@ KEY_PICTURE, NON_REFERENCE_PICTURE, ANY_PICTURE = 3, 4, 0xFF
 FIRST_PASS_STATISTICS = 1
 EMPTY_QUEUE = 0x80002033 - (1 << 32)  # nothing is ready yet
 
-ffi = cffi.FFI()
+ffi: Any = cffi.FFI()
 ffi.cdef("""
 typedef struct { uint32_t size; uint8_t* buffer; uint32_t filled, allocated; void *events, *wrapper;
   uint32_t ticks; int64_t dts, pts; uint8_t layer; uint32_t qp, average_qp, picture_type;
   uint64_t y_sse, cr_sse, cb_sse; uint32_t flags; double y_ssim, cr_ssim, cb_ssim; void* metadata; } Header;
 typedef struct { uint8_t *y, *cb, *cr; uint32_t y_stride, cr_stride, cb_stride; } Planes;
 typedef struct Event { int type; void* data; uint32_t size; struct Event* next; } Event;
-typedef struct { uint64_t first_picture; uint8_t* segments; int16_t qindex[8]; int8_t last_segment; void* next; } RoiMap;
+typedef struct { uint64_t first_picture; uint8_t* segments; int16_t qindex[8]; int8_t last_segment;
+  void* next; } RoiMap;
 typedef struct { uint32_t base_qp, target_bit_rate; } Rate;
 typedef struct { _Bool psnr, ssim; } Quality;
 typedef struct { void* data; uint64_t size; } FixedBuffer;
