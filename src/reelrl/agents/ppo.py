@@ -110,12 +110,16 @@ def advantages(rollout: Rollout, settings: PpoSettings) -> Tensor:
 class Ppo:
     """The learner: collects with `collect`, improves with `update`."""
 
-    def __init__(self, network: nn.Module, settings: PpoSettings, generator: torch.Generator) -> None:
+    def __init__(
+        self, network: nn.Module, settings: PpoSettings, generator: torch.Generator, compiled: bool = False
+    ) -> None:
         self.network = network
         self.settings = settings
         self.generator = generator
         self.optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, eps=1e-5)
         self._policy: ActorCritic = network  # type: ignore[assignment]
+        self._think = torch.compile(self._consider, dynamic=False) if compiled else self._consider
+        self._losses = torch.compile(self._loss_terms, dynamic=False) if compiled else self._loss_terms
 
     @torch.no_grad()
     def collect(
@@ -124,14 +128,16 @@ class Ppo:
         """Play `steps` with everyone; returns the experience and where the players stand."""
         kept: list[tuple[Tensor, ...]] = []
         for _ in range(steps):
-            actions, log_probs = sample(self._policy.logits(observations), self.generator)
-            values = expand(self._policy.value(observations, hints))
+            logits, values = self._think(observations, hints)
+            actions, log_probs = sample(logits, self.generator)
             next_observations, next_hints, rewards, ended = players.step(actions)
             kept.append((observations, hints, actions, log_probs, values, rewards, ended))
             observations, hints = next_observations, next_hints
         columns = [torch.stack(column) for column in zip(*kept, strict=True)]
-        rollout = Rollout._make([*columns, expand(self._policy.value(observations, hints))])
-        return rollout, observations, hints
+        return Rollout._make([*columns, self._think(observations, hints)[1]]), observations, hints
+
+    def _consider(self, observations: Tensor, hints: Tensor) -> tuple[Tensor, Tensor]:
+        return self._policy.logits(observations), expand(self._policy.value(observations, hints))
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
         """Improve on one batch of experience. `progress` runs from 0 to 1 over the training."""
@@ -157,7 +163,16 @@ class Ppo:
         means = (losses / (settings.epochs * settings.minibatches)).tolist()
         return dict(zip(("policy_loss", "value_loss", "spread_loss", "entropy"), means, strict=True))
 
-    def _improve(
+    def _improve(self, *batch: Tensor, entropy_weight: float) -> Tensor:
+        """One gradient step; returns the four terms of the loss."""
+        policy_loss, value_loss, spread_loss, entropy = terms = self._losses(*batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        (policy_loss + value_loss + spread_loss - entropy_weight * entropy).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_norm)
+        self.optimizer.step()
+        return torch.stack(terms).detach()
+
+    def _loss_terms(
         self,
         observations: Tensor,
         hints: Tensor,
@@ -165,9 +180,7 @@ class Ppo:
         old_log_probs: Tensor,
         gains: Tensor,
         returns: Tensor,
-        *,
-        entropy_weight: float,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         log_spread = self._policy.log_spread(observations)
         spread_loss = nn.functional.smooth_l1_loss(log_spread, (gains.abs() + 1e-2).log())
         gains = gains * (-log_spread.detach()).exp()
@@ -178,11 +191,7 @@ class Ppo:
         policy_loss = -torch.minimum(ratio * gains, clipped * gains).mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         value_loss = nn.functional.smooth_l1_loss(self._policy.value(observations, hints), compress(returns))
-        self.optimizer.zero_grad(set_to_none=True)
-        (policy_loss + value_loss + spread_loss - entropy_weight * entropy).backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_norm)
-        self.optimizer.step()
-        return torch.stack([policy_loss, value_loss, spread_loss, entropy]).detach()
+        return policy_loss, value_loss, spread_loss, entropy
 
     def export(self) -> dict[str, Tensor]:
         """Everything that `restore` needs to continue exactly: weights, Adam's moments, the generator."""

@@ -33,8 +33,9 @@ def future_rates(links: TorchLinks, trace: Tensor, clock_s: Tensor) -> Tensor:
 class TorchPlayers:
     """`TorchAbr` for PPO: everything stays on its device."""
 
-    def __init__(self, env: TorchAbr) -> None:
+    def __init__(self, env: TorchAbr, compiled: bool = False) -> None:
         self.env = env
+        self._rates = torch.compile(future_rates, dynamic=False) if compiled else future_rates
         self.rungs = env.video.rungs
         self._ended = {flag: torch.full((env.num_envs,), flag, device=env.device) for flag in (False, True)}
 
@@ -48,7 +49,7 @@ class TorchPlayers:
         return observations, self._hints(), rewards.float(), self._ended[ended]
 
     def _hints(self) -> Tensor:
-        return future_rates(self.env.links, self.env.trace, self.env.clock_s)
+        return self._rates(self.env.links, self.env.trace, self.env.clock_s)
 
     def export(self) -> dict[str, Tensor]:
         """Everything that `restore` needs to continue exactly."""
@@ -79,7 +80,7 @@ def batch_players(
     """Players to learn from, in Pensieve's noisy simulator: compiled on a CPU, in torch on anything else."""
     if device.type != "cpu":
         env = TorchAbr(links, ladder, count, device=device, preset="pensieve", qoe=qoe, random_seed=seed, compiled=True)
-        return TorchPlayers(env)
+        return TorchPlayers(env, compiled=True)
     from reelrl.stream.vector import AbrVectorEnv
 
     return VectorPlayers(AbrVectorEnv(links, ladder, count, preset="pensieve", qoe=qoe, infos=False), seed)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from reelrl.stream.ladders import Video
 from reelrl.stream.observation import B_IN_MB, BUFFER_NORM_FACTOR, DEFAULT_QUALITY
 from reelrl.stream.qoe import Qoe
 from reelrl.stream.rule import PENSIEVE, Rule
-
-if TYPE_CHECKING:
-    from reelrl.stream.ladders import Video
-    from reelrl.stream.traces import Trace
+from reelrl.stream.traces import Trace
 
 Observation = npt.NDArray[np.float32]
 
