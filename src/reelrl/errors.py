@@ -44,6 +44,10 @@ class EncoderError(ReelError):
         super().__init__(f"{message}\nencoder: {last_words}" if last_words else message)
         self.last_words = last_words
 
+    def __reduce__(self) -> tuple[type[EncoderError], tuple[str], dict[str, str]]:
+        # Exceptions are rebuilt from `args`, which already hold the last words; they must not be added twice.
+        return type(self), (str(self),), {"last_words": self.last_words}
+
 
 class EncoderMissing(EncoderError):
     """No usable encoder library was found."""

@@ -11,6 +11,7 @@ from reelrl.encode.packet import FrameType, Packet
 from reelrl.encode.scheduling import normal_scheduling
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
+from reelrl.encode.worker import WorkerSession
 
 __all__ = [
     "Capabilities",
@@ -19,6 +20,7 @@ __all__ = [
     "EncoderSettings",
     "FrameType",
     "Packet",
+    "WorkerSession",
     "encode_clip",
     "encode_packets",
     "first_pass",

@@ -17,6 +17,8 @@ from __future__ import annotations
 import atexit
 import warnings
 import weakref
+from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from reelrl.content.frame import Frame
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from reelrl.encode.backends import Encoder
+    from reelrl.encode.backends import Control, Encoder
     from reelrl.encode.packet import Packet
     from reelrl.encode.settings import EncoderSettings
 
@@ -44,30 +46,20 @@ def _close_all() -> None:
         session.close()
 
 
-class EncoderSession:
-    """One stream being encoded.
+class Session(ABC):
+    """Frames and decisions in, packets out; where the encoder lives is up to the subclass.
 
     `statistics` is the log of a first pass: it makes VBR two-pass, and tells libaom where the scene cuts are.
     Sessions may live side by side in one process; one session is for one thread at a time.
     """
 
-    def __init__(self, settings: EncoderSettings, *, statistics: bytes | None = None, first_pass: bool = False) -> None:
+    def __init__(self, settings: EncoderSettings) -> None:
         check_openable(settings)
         self.settings = settings
         self.sent = 0
         self._ready: list[Packet] = []
+        self._taken = 0
         self._flushed = False
-        self._failure: EncoderError | None = None
-        self._encoder: Encoder | None = None
-        self._lane = Lane(f"encoder-{settings.backend}")
-        kind, extra = encoder_class(settings.backend), {"first_pass": True} if first_pass else {}
-        try:
-            self._encoder = self._call(lambda: kind(settings, statistics, **extra), "open")
-        except BaseException:
-            self._lane.close()
-            self._encoder = None
-            raise
-        _open_sessions.add(self)
 
     def send(
         self, frame: Frame, *, qp: int | None = None, base_qp: int | None = None, offsets: ArrayLike | None = None
@@ -80,10 +72,9 @@ class EncoderSession:
         """
         check_frame(frame, self.settings)
         control = checked(self.settings, qp, base_qp, offsets)
-        encoder = self._usable("send a frame")
         if self._flushed:
             raise EncoderError("a frame was sent after flush; open a new session for a new stream")
-        self._ready += self._call(lambda: encoder.encode(frame, control), f"code frame {self.sent}")
+        self._ready += self._encode(frame, control)
         self.sent += 1
 
     def receive(self, *, wait_for: int | None = None) -> list[Packet]:
@@ -92,40 +83,42 @@ class EncoderSession:
         In low delay the packet of a frame is ready as soon as `send` returns. In random access, name only a frame
         that the encoder can finish with what it has been sent.
         """
-        if wait_for is not None and (not self._ready or self._ready[-1].number < wait_for):
-            encoder = self._usable("receive")
-            if not 0 <= wait_for < self.sent:
-                raise ConfigError(f"wait_for = {wait_for}, but {self.sent} frames were sent")
-            self._ready += self._call(lambda: encoder.wait(wait_for), f"deliver frame {wait_for}")
+        if wait_for is not None and not 0 <= wait_for < self.sent:
+            raise ConfigError(f"wait_for = {wait_for}, but {self.sent} frames were sent")
+        if wait_for is not None and self._delivered <= wait_for:
+            self._ready += self._wait(wait_for)
         ready, self._ready = self._ready, []
+        self._taken += len(ready)
         return ready
 
     def flush(self) -> list[Packet]:
         """End the stream: every packet not yet received."""
         if not self._flushed:
-            encoder = self._usable("flush")
+            self._ready += self._finish()
             self._flushed = True
-            self._ready += self._call(encoder.finish, "finish")
         return self.receive()
 
+    @abstractmethod
     def statistics(self) -> bytes:
         """The log of a first pass, after `flush`."""
-        log: bytes = self._call(self._usable("give its log").statistics, "give its log")
-        return log
 
+    @abstractmethod
     def close(self) -> None:
         """Free the encoder, in mid-stream too. Closing twice does nothing."""
-        encoder, self._encoder = self._encoder, None
-        _open_sessions.discard(self)
-        if encoder is None:
-            return
-        try:
-            if not self._lane.lost:
-                self._call(encoder.close, "close")
-        except EncoderTimeout:
-            pass  # the lane is lost, and with it the library's memory: there is nothing more to do here
-        finally:
-            self._lane.close()
+
+    @abstractmethod
+    def _encode(self, frame: Frame, control: Control) -> list[Packet]: ...
+
+    @abstractmethod
+    def _wait(self, number: int) -> list[Packet]: ...
+
+    @abstractmethod
+    def _finish(self) -> list[Packet]: ...
+
+    @property
+    def _delivered(self) -> int:
+        """Packets the encoder has given so far; they come in display order, without gaps."""
+        return self._taken + len(self._ready)
 
     def __enter__(self) -> Self:
         return self
@@ -133,10 +126,55 @@ class EncoderSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+
+class EncoderSession(Session):
+    """A session in this process: the fast one."""
+
+    def __init__(self, settings: EncoderSettings, *, statistics: bytes | None = None, first_pass: bool = False) -> None:
+        super().__init__(settings)
+        self._failure: EncoderError | None = None
+        self._encoder: Encoder | None = None
+        self._lane = Lane(f"encoder-{settings.backend}")
+        kind, extra = encoder_class(settings.backend), {"first_pass": True} if first_pass else {}
+        try:
+            self._encoder = self._call(lambda: kind(settings, statistics, **extra), "open")
+        except BaseException:
+            self._lane.close()
+            raise
+        _open_sessions.add(self)
+
+    def statistics(self) -> bytes:
+        log: bytes = self._call(self._usable("give its log").statistics, "give its log")
+        return log
+
+    def close(self) -> None:
+        encoder, self._encoder = self._encoder, None
+        _open_sessions.discard(self)
+        if encoder is None:
+            return
+        # A lane that is lost holds the library's memory for good; there is nothing to be done about it from here.
+        with suppress(EncoderTimeout):
+            self._call(encoder.close, "close")
+        self._lane.close()
+
     def __del__(self) -> None:
         if getattr(self, "_encoder", None) is not None:
             warnings.warn("an EncoderSession was dropped without close(); use it with `with`", ResourceWarning, 2)
             self.close()
+
+    def _encode(self, frame: Frame, control: Control) -> list[Packet]:
+        encoder = self._usable("send a frame")
+        packets: list[Packet] = self._call(lambda: encoder.encode(frame, control), f"code frame {self.sent}")
+        return packets
+
+    def _wait(self, number: int) -> list[Packet]:
+        encoder = self._usable("receive")
+        packets: list[Packet] = self._call(lambda: encoder.wait(number), f"deliver frame {number}")
+        return packets
+
+    def _finish(self) -> list[Packet]:
+        packets: list[Packet] = self._call(self._usable("flush").finish, "finish")
+        return packets
 
     def _usable(self, doing: str) -> Encoder:
         if self._encoder is None:
