@@ -16,7 +16,7 @@ from reelrl.seeding import seed_for
 from reelrl.stream.learned import BEST, save_policy
 from reelrl.stream.players import batch_players
 from reelrl.stream.policy import make_policy
-from reelrl.stream.pools import data_folder, training_pool, validation_pools
+from reelrl.stream.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools
 from reelrl.stream.validation import Validator
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class AbrTraining:
     traces: str = ""
     qoe: str = "linear"
     links: int = 3000  # how many are drawn to learn from
-    outage_share: float = 0.4
+    outage_share: float = OUTAGE_SHARE
     validate_every: int = 20  # updates
     device: str = "auto"  # cuda where there is one
     ppo: PpoSettings = field(default_factory=PpoSettings)

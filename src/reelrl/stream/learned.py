@@ -12,11 +12,11 @@ import torch
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.files import atomic_path
 from reelrl.stream.policy import AbrPolicy
+from reelrl.stream.weights import SHIPPED
 
 if TYPE_CHECKING:
     from reelrl.stream.session import Observation, Session
 
-SHIPPED = Path(__file__).parent / "weights" / "ppo.safetensors"
 BEST = "policy.safetensors"
 
 

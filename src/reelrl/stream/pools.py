@@ -19,6 +19,8 @@ from reelrl.stream.traces import Trace, read_traces
 
 VALIDATION_SHARE = 0.15
 DURATION_S = 320.0
+OUTAGE_SHARE = 0.25
+RESTLESS = 0.25  # deviation / mean of the rate above which a link may lose its signal
 
 
 def data_folder(part: str) -> Path | None:
@@ -39,9 +41,16 @@ def recorded_traces(side: str, folder: Path | None = None) -> list[Trace]:
     return [trace for trace in read_traces(folder) if (_share(trace.name) < VALIDATION_SHARE) == wanted]
 
 
-def training_pool(seed: int, count: int = 3000, outage_share: float = 0.4, folder: Path | None = None) -> list[Trace]:
+def training_pool(
+    seed: int, count: int = 3000, outage_share: float = OUTAGE_SHARE, folder: Path | None = None
+) -> list[Trace]:
     """Links to learn on."""
     return _pool(recorded_traces("train", folder), stream(seed, "abr", "train"), count, outage_share)
+
+
+def generated_pool(rng: np.random.Generator, count: int, outage_share: float = OUTAGE_SHARE) -> list[Trace]:
+    """Generated links alone."""
+    return _pool([], rng, count, outage_share)
 
 
 def validation_pools(seed: int = 0, folder: Path | None = None) -> dict[str, list[Trace]]:
@@ -53,15 +62,15 @@ def validation_pools(seed: int = 0, folder: Path | None = None) -> dict[str, lis
     return {
         "recorded": scaled,
         "mobile": mobile + [_rescaled(t, rng, 0.5, 4.0) for t in recorded if t.kbps.mean() >= 6000.0 for _ in range(4)],
-        "outages": [_broken(_pick(recorded, rng), rng) for _ in range(80)],
+        "outages": [_broken(_restless(recorded, rng), rng) for _ in range(80)],
     }
 
 
 def _pool(recorded: list[Trace], rng: np.random.Generator, count: int, outage_share: float) -> list[Trace]:
     links: list[Trace] = []
     for _ in range(count):
-        link = _pick(recorded, rng)
-        links.append(_broken(link, rng) if rng.random() < outage_share else link)
+        broken = rng.random() < outage_share
+        links.append(_broken(_restless(recorded, rng), rng) if broken else _pick(recorded, rng))
     return links
 
 
@@ -79,6 +88,15 @@ def _pick(recorded: list[Trace], rng: np.random.Generator) -> Trace:
     return generate.markov_trace(
         rng, states_kbps=states.tolist(), stay=float(rng.uniform(0.7, 0.97)), duration_s=DURATION_S
     )
+
+
+def _restless(recorded: list[Trace], rng: np.random.Generator) -> Trace:
+    """A link whose rate varies. Steady wired links do not fade out, and a controller should be able to trust them."""
+    for _ in range(20):
+        link = _pick(recorded, rng)
+        if link.kbps.std() > RESTLESS * link.kbps.mean():
+            return link
+    return _mobile(rng)
 
 
 def _rescaled(trace: Trace, rng: np.random.Generator, low_mbps: float, high_mbps: float) -> Trace:
@@ -100,7 +118,7 @@ def _mobile(rng: np.random.Generator) -> Trace:
 
 def _broken(trace: Trace, rng: np.random.Generator) -> Trace:
     return generate.with_outages(
-        trace, rng, count=int(rng.integers(1, 6)), median_s=float(rng.uniform(5.0, 25.0)), longest_s=50.0
+        trace, rng, count=int(rng.integers(1, 4)), median_s=float(rng.uniform(5.0, 25.0)), longest_s=50.0
     )
 
 

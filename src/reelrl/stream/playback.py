@@ -1,0 +1,100 @@
+"""One session from start to end: a controller, a trace, a video, and what the viewer got."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reelrl.names import CONTROLLERS, resolve
+from reelrl.stream.env import ABREnv
+from reelrl.stream.session import Session
+
+if TYPE_CHECKING:
+    from reelrl.stream.ladders import Ladder
+    from reelrl.stream.session import Controller
+    from reelrl.stream.traces import Trace
+
+
+@dataclass(frozen=True)
+class Playback:
+    """What one session was worth. Means are per chunk and leave out the first, which nobody chose."""
+
+    controller: str
+    trace: str
+    video: str
+    seed: int
+    qoe: float
+    quality: float
+    rebuffer: float  # what stalls cost
+    smooth: float  # what switches cost
+    rebuffer_s: float
+    switches: int
+    timeline: dict[str, list[float]] = field(repr=False, default_factory=dict)
+
+    def row(self) -> dict[str, Any]:
+        """The record without its timeline."""
+        record = asdict(self)
+        del record["timeline"]
+        return record
+
+
+def load_controller(name: str) -> Controller:
+    """A controller by name, by run folder or policy file, or as "package.module:Class".
+
+    Arguments may follow in brackets: "bba(5,10)", "robustmpc(7)".
+    """
+    word, _, rest = name.partition("(")
+    if not rest and (Path(name).exists() or Path(name).suffix == ".safetensors"):
+        made: Controller = resolve(CONTROLLERS, "ppo")(name)
+        return made
+    arguments = [_number(text) for text in rest.removesuffix(")").split(",") if text.strip()]
+    controller: Controller = resolve(CONTROLLERS, word.strip())(*arguments)
+    return controller
+
+
+def _number(text: str) -> float | int:
+    value = float(text)
+    return int(value) if value == int(value) else value
+
+
+def play(
+    controller: Controller,
+    trace: Trace,
+    ladder: Ladder,
+    *,
+    name: str = "",
+    seed: int = 0,
+    preset: str | None = "pensieve",
+    noise: bool = False,
+    qoe: str = "linear",
+    timeline: bool = False,
+) -> Playback:
+    """Play the whole video from the beginning of the trace."""
+    env = ABREnv(trace, ladder, seed, preset=preset, noise=noise, random_start=False, qoe=qoe, state="wide")
+    observation, info = env.reset(seed=seed)
+    known = trace if controller.privileged else None
+    controller.reset(seed, Session(env.net_env.video, env.qoe, env.net_env.rule, env.default_quality, known))
+    infos = [info]
+    rewards: list[float] = []
+    ended = False
+    while not ended:
+        observation, reward, ended, _, info = env.step(controller.act(observation))
+        rewards.append(reward)
+        infos.append(info)
+    columns = {key: [float(each[key]) for each in infos] for key in info}
+    return Playback(
+        controller=name or type(controller).__name__.lower(),
+        trace=trace.name,
+        video=ladder.name,
+        seed=seed,
+        qoe=float(np.mean(rewards)),
+        quality=float(np.mean(columns["reward_quality"][1:])),
+        rebuffer=-float(np.mean(columns["reward_rebuffer"][1:])),
+        smooth=-float(np.mean(columns["reward_smooth"][1:])),
+        rebuffer_s=float(np.sum(columns["rebuffer_s"][1:])),
+        switches=int(np.count_nonzero(np.diff(columns["bitrate_kbps"]))),
+        timeline={"reward": [0.0, *rewards], **columns} if timeline else {},
+    )
