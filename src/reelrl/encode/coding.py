@@ -16,7 +16,7 @@ from reelrl.encode.packet import Packet
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError, ContentError
-from reelrl.files import cache_dir, write_atomic
+from reelrl.files import cache_dir, writable_folder, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,7 +118,7 @@ def first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
         session.flush()
         statistics = session.statistics()
     with suppress(ContentError):  # a cache that cannot be written costs time, nothing else
-        write_atomic(saved, statistics)
+        write_atomic(writable_folder(saved.parent) / saved.name, statistics)
     return statistics
 
 
@@ -126,5 +126,7 @@ def _pass_key(clip: Clip, settings: EncoderSettings) -> str:
     """Whatever the statistics depend on, as one name."""
     rate = [settings.target_kbps, settings.keyint, settings.levels] if settings.backend == "svtav1" else []
     build = probe(settings.backend).version
-    facts = [settings.backend, build, str(settings.fps), settings.preset, settings.threads, *rate, settings.options]
-    return hashlib.sha256(json.dumps([clip.content_hash, *facts]).encode()).hexdigest()[:32]
+    picture = [settings.width, settings.height, str(settings.fps)]
+    chosen = [settings.preset, settings.threads, settings.tune, *rate, settings.options]
+    facts = json.dumps([clip.content_hash, settings.backend, build, *picture, *chosen], sort_keys=True)
+    return hashlib.sha256(facts.encode()).hexdigest()[:32]

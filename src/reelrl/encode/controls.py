@@ -34,6 +34,11 @@ def checked(settings: EncoderSettings, qp: int | None, base_qp: int | None, offs
             f"base_qp = {base_qp} was sent to a session with rate_control = {settings.rate_control}, picture_qp = "
             f"{settings.picture_qp}; the base can be moved in cqp without picture_qp only: send qp, or open another"
         )
+    if offsets is not None and settings.backend == "aom" and settings.rate_control != "cqp":
+        raise ConfigError(
+            f"a superblock map was sent with rate_control = {settings.rate_control}: libaom takes maps in cqp only and "
+            "would ignore it; open the session with rate_control=cqp"
+        )
     return Control(
         qp=None if qp is None else _quantiser("qp", qp),
         base_qp=None if base_qp is None else _quantiser("base_qp", base_qp),

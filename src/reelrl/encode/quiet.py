@@ -9,29 +9,50 @@ six. A picture sent to sleeping threads never does it, and looking whether three
 from __future__ import annotations
 
 import os
+import threading
 import time
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _TASKS = Path("/proc/self/task")
+_marks = count()
 _SLEEPING = b"S"
 # Long enough for any clean-up, short enough not to matter should a thread that is not the encoder's be watched.
 _LIMIT_S = 0.05
 
 
-def thread_ids() -> frozenset[int]:
-    """Ids of the threads of this process; empty where there is no /proc."""
-    return frozenset(int(task.name) for task in _TASKS.iterdir()) if _TASKS.exists() else frozenset()
+def threads_started_by(start: Callable[[], None]) -> list[int]:
+    """Ids of the threads that `start` starts, in order; empty where there is no /proc.
+
+    Whatever else starts threads meanwhile: a thread takes its maker's name, so the caller bears a mark while it calls.
+    """
+    own = threading.get_native_id()
+    if not _name_file(own).exists():
+        start()
+        return []
+    usual, mark = _name(own), f"encoder-{next(_marks)}"
+    _name_file(own).write_text(mark)
+    try:
+        start()
+        others = (int(task.name) for task in _TASKS.iterdir())
+        return sorted(thread for thread in others if thread != own and _name(thread) == mark)
+    finally:
+        _name_file(own).write_text(usual)
 
 
 class ThreadWatch:
     """Sees whether some threads of this process sleep."""
 
     def __init__(self, threads: Iterable[int]) -> None:
-        self._files = [os.open(_TASKS / str(thread) / "stat", os.O_RDONLY) for thread in threads]
+        self._files: list[int] = []
+        for thread in threads:
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended rests
+                self._files.append(os.open(_TASKS / str(thread) / "stat", os.O_RDONLY))
 
     def wait(self) -> None:
         """Return once all sleep."""
@@ -46,5 +67,18 @@ class ThreadWatch:
 
 
 def _sleeps(file: int) -> bool:
-    # "123 (name) S ...": the name may hold anything, the state follows the last bracket.
-    return os.pread(file, 96, 0).rpartition(b")")[2][1:2] == _SLEEPING
+    try:
+        # "123 (name) S ...": the name may hold anything, the state follows the last bracket.
+        return os.pread(file, 96, 0).rpartition(b")")[2][1:2] == _SLEEPING
+    except ProcessLookupError:
+        return True
+
+
+def _name_file(thread: int) -> Path:
+    return _TASKS / str(thread) / "comm"
+
+
+def _name(thread: int) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return _name_file(thread).read_text().rstrip("\n")
+    return ""

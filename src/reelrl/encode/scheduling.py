@@ -8,6 +8,7 @@ PyAV's `libsvtav1`, does it inside `normal_scheduling()`.
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _TASKS = Path("/proc/self/task")
 Class = tuple[int, int]
+# One at a time: who looked while another was in real time would put it back there.
+_lock = threading.RLock()
 
 
 def thread_classes() -> dict[int, Class]:
@@ -34,18 +37,19 @@ def thread_classes() -> dict[int, Class]:
 @contextmanager
 def normal_scheduling() -> Iterator[None]:
     """On leaving, threads that changed class go back, and new threads take the class the caller had."""
-    before = thread_classes()
-    own = (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority) if before else None
-    try:
-        yield
-    finally:
-        if own is not None:
-            # The caller first: while it runs in real time nothing else on this core does.
-            _set(0, own)
-            for tid, now in thread_classes().items():
-                wanted = before.get(tid, own)
-                if now != wanted:
-                    _set(tid, wanted)
+    with _lock:
+        before = thread_classes()
+        own = (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority) if before else None
+        try:
+            yield
+        finally:
+            if own is not None:
+                # The caller first: while it runs in real time nothing else on this core does.
+                _set(0, own)
+                for tid, now in thread_classes().items():
+                    wanted = before.get(tid, own)
+                    if now != wanted:
+                        _set(tid, wanted)
 
 
 def _set(tid: int, wanted: Class) -> None:

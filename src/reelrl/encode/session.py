@@ -59,6 +59,7 @@ class Session(ABC):
         self.sent = 0
         self._ready: list[Packet] = []
         self._taken = 0
+        self._base_moved_in = -1  # mini-GOP that last had a base QP of its own
         self._flushed = False
 
     def send(
@@ -74,6 +75,8 @@ class Session(ABC):
         control = checked(self.settings, qp, base_qp, offsets)
         if self._flushed:
             raise EncoderError("a frame was sent after flush; open a new session for a new stream")
+        if base_qp is not None:
+            self._check_base_again(base_qp)
         self._ready += self._encode(frame, control)
         self.sent += 1
 
@@ -115,6 +118,17 @@ class Session(ABC):
     @abstractmethod
     def _finish(self) -> list[Packet]: ...
 
+    def _check_base_again(self, base_qp: int) -> None:
+        """Refuse what locks SVT-AV1 up: in random access it has room for few moves of the base at a time."""
+        size = 2**self.settings.levels
+        mini_gop = -(-self.sent // size)  # the key frame stands alone, then come `size` frames each
+        if not self.settings.low_delay and mini_gop == self._base_moved_in:
+            raise ConfigError(
+                f"base_qp = {base_qp} for frame {self.sent}, whose mini-GOP has one already; in random access "
+                f"move the base once in {size} frames (1, {size + 1}, ...), or use picture_qp"
+            )
+        self._base_moved_in = mini_gop
+
     @property
     def _delivered(self) -> int:
         """Packets the encoder has given so far; they come in display order, without gaps."""
@@ -135,11 +149,16 @@ class EncoderSession(Session):
         self._failure: EncoderError | None = None
         self._encoder: Encoder | None = None
         self._lane = Lane(f"encoder-{settings.backend}")
+        self._closed = False
         kind, extra = encoder_class(settings.backend), {"first_pass": True} if first_pass else {}
+
+        def start() -> None:
+            self._encoder = kind(settings, statistics, **extra)
+
         try:
-            self._encoder = self._call(lambda: kind(settings, statistics, **extra), "open")
+            self._call(start, "open")
         except BaseException:
-            self._lane.close()
+            self.close()
             raise
         _open_sessions.add(self)
 
@@ -148,17 +167,23 @@ class EncoderSession(Session):
         return log
 
     def close(self) -> None:
-        encoder, self._encoder = self._encoder, None
-        _open_sessions.discard(self)
-        if encoder is None:
+        if self._closed:
             return
+        self._closed = True
+        _open_sessions.discard(self)
         # A lane that is lost holds the library's memory for good; there is nothing to be done about it from here.
         with suppress(EncoderTimeout):
-            self._call(encoder.close, "close")
+            self._call(self._free, "close")
         self._lane.close()
 
+    def _free(self) -> None:
+        """On the lane, so that it also frees an encoder whose opening was interrupted here and went on there."""
+        encoder, self._encoder = self._encoder, None
+        if encoder is not None:
+            encoder.close()
+
     def __del__(self) -> None:
-        if getattr(self, "_encoder", None) is not None:
+        if not getattr(self, "_closed", True):
             warnings.warn("an EncoderSession was dropped without close(); use it with `with`", ResourceWarning, 2)
             self.close()
 
@@ -177,7 +202,7 @@ class EncoderSession(Session):
         return packets
 
     def _usable(self, doing: str) -> Encoder:
-        if self._encoder is None:
+        if self._closed or self._encoder is None:
             raise EncoderError(f"cannot {doing}: the session is closed; open another")
         if self._failure is not None:
             raise EncoderError(f"cannot {doing}: the session failed before: {self._failure}") from self._failure
@@ -192,6 +217,10 @@ class EncoderSession(Session):
             raise self._failure from None
         except EncoderError as error:
             self._failure = error
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            # The lane goes on and its packets come too late: what follows would be a stream with a gap.
+            self._failure = EncoderError(f"interrupted while it should {doing}")
             raise
 
 

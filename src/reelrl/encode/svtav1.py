@@ -7,7 +7,6 @@ ever polled, both in the same round, because a full queue of either stops the en
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from reelrl.encode import obu
 from reelrl.encode import svtav1_api as api
 from reelrl.encode.backends import Capabilities, Control
 from reelrl.encode.packet import FrameType, Packet
-from reelrl.encode.quiet import ThreadWatch, thread_ids
+from reelrl.encode.quiet import ThreadWatch, threads_started_by
 from reelrl.encode.scheduling import normal_scheduling
 from reelrl.encode.settings import QINDEX_PER_QP, qindex_of
 from reelrl.errors import EncoderError
@@ -34,7 +33,6 @@ ffi = api.ffi
 _RATE_CONTROL = {"cqp": 0, "crf": 0, "vbr": 1, "cbr": 2}
 _FRAME_TYPES = {api.KEY_PICTURE: FrameType.KEY, api.NON_REFERENCE_PICTURE: FrameType.NON_REFERENCE}
 _POLL_S = 0.0003
-_opening = threading.Lock()  # one encoder starts at a time, so that each knows which threads are its own
 _SINGLE_THREADS = 16  # with `lp` 1: one thread per stage, started in the order of the stages
 _CLEANERS = (7, 8, 15)  # picture manager, rate control, packetisation: they still work when a packet is out
 
@@ -109,10 +107,7 @@ class SvtAv1:
             raise
 
     def _start(self) -> None:
-        with _opening:
-            before = thread_ids()
-            self._check(self._lib.svt_av1_enc_init(self._handle), "start")
-            own = sorted(thread_ids() - before)
+        own = threads_started_by(lambda: self._check(self._lib.svt_av1_enc_init(self._handle), "start"))
         if self._settings.low_delay:
             self._watch = ThreadWatch([own[i] for i in _CLEANERS] if len(own) == _SINGLE_THREADS else own)
 
@@ -295,7 +290,7 @@ class SvtAv1:
 
     def _packet(self, out: Any) -> Packet:
         data = bytes(ffi.buffer(out.buffer, out.filled))
-        if not self._settings.low_delay:
+        if self._settings.recon and not self._settings.low_delay:
             for size in obu.picture_sizes(data):
                 self._sizes[self._coded] = size
                 self._coded += 1
