@@ -54,6 +54,8 @@ def draw_timeline(path: Path, playback: Playback, trace: Trace) -> None:
             below.axvspan(max(start, end - stall), end, color="C3", alpha=0.3)
     below.set_ylabel("buffer s (stalls shaded)")
     below.set_xlabel("seconds")
+    for axes in (above, below):
+        axes.set_xlim(0.0, float(ends[-1]))
     _save(figure, path)
 
 

@@ -101,10 +101,10 @@ class Bola:
         seen = view(observation, self._video)
         chunk = min(seen.next_chunk, self._video.chunks - 1)
         sizes = self._video.bitrates_kbps if self.nominal else self._video.sizes_bytes[chunk]
-        utilities = np.log(sizes / sizes[0])
-        if not utilities[-1] > 0:
+        utilities = 1.0 + np.log(sizes / sizes[0])
+        if not utilities[-1] > 1.0:
             return 0
-        gp = utilities[-1] / (self.stable_s / self.MINIMUM_S - 1.0)
+        gp = (utilities[-1] - 1.0) / (self.stable_s / self.MINIMUM_S - 1.0)
         scores = (self.MINIMUM_S / gp * (utilities + gp) - seen.buffer_s) / sizes
         best = int(np.argmax(scores))
         return best if math.isfinite(scores[best]) else 0
