@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import multiprocessing
+import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,8 @@ class Contender:
     def parse(text: str) -> Contender:
         """`bba(5,10)`, `runs/0007`, or `name=runs/0007,runs/0008` for several seeds of one training."""
         name, equals, rest = text.partition("=")
-        return Contender(name, tuple(rest.split(","))) if equals else Contender(text, (text,))
+        # Commas within brackets belong to a controller's arguments.
+        return Contender(name, tuple(re.split(r",(?![^(]*\))", rest))) if equals else Contender(text, (text,))
 
 
 @dataclass(frozen=True)
