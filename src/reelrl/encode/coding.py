@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -15,8 +14,9 @@ from reelrl.encode.backends import probe
 from reelrl.encode.packet import Packet
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
-from reelrl.errors import ConfigError, ContentError
-from reelrl.files import cache_dir, writable_folder, write_atomic
+from reelrl.errors import ConfigError
+from reelrl.files import cache_dir
+from reelrl.kept import keep, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,15 +110,14 @@ def first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
     if settings.backend == "svtav1" and settings.rate_control != "vbr":
         raise ConfigError(f"SVT-AV1 has a first pass for vbr only, not for {settings.rate_control}")
     saved = cache_dir() / "first-pass" / f"{_pass_key(clip, settings)}.bin"
-    if saved.is_file():
-        return saved.read_bytes()
+    if (found := kept(saved)) is not None:
+        return found
     with EncoderSession(settings, first_pass=True) as session:
         for frame in clip:
             session.send(frame)
         session.flush()
         statistics = session.statistics()
-    with suppress(ContentError):  # a cache that cannot be written costs time, nothing else
-        write_atomic(writable_folder(saved.parent) / saved.name, statistics)
+    keep(saved, statistics)
     return statistics
 
 

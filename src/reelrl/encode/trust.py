@@ -1,0 +1,57 @@
+"""A library is tried once before it is used.
+
+Our declarations of a library's structures fit the builds we know. Another build may fit as well, or may give wrong
+numbers without a word. So the first session on a build runs the self-test, a tenth of a second; the verdict is kept
+on disk under the library's path, size and time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+
+from reelrl import __version__
+from reelrl.encode.backends import probe
+from reelrl.errors import EncoderMissing
+from reelrl.files import cache_dir
+from reelrl.kept import keep, kept
+
+_lock = threading.RLock()
+_trusted: set[str] = set()
+
+
+def ensure(backend: str) -> None:
+    """Raise EncoderMissing, with what was found, when the backend's library fails its self-test."""
+    if backend in _trusted:
+        return
+    with _lock:
+        if backend in _trusted:
+            return
+        _trusted.add(backend)  # the self-test opens sessions itself
+        try:
+            _try_once(backend)
+        except BaseException:
+            _trusted.discard(backend)
+            raise
+
+
+def _try_once(backend: str) -> None:
+    library = probe(backend).library
+    mark = cache_dir() / "trusted" / _name(backend, library)
+    if kept(mark) is not None:
+        return
+    from reelrl.encode import selftest  # it uses sessions, and sessions use this
+
+    verdict = selftest.run(backend)
+    if not verdict.ok:
+        raise EncoderMissing(
+            f"{library} is not the encoder it seems: {verdict.detail}; install the versions in constraints.txt"
+        )
+    keep(mark, verdict.detail.encode())
+
+
+def _name(backend: str, library: str) -> str:
+    facts = Path(library).stat()
+    build = f"{backend} {library} {facts.st_size} {facts.st_mtime_ns} {__version__}"
+    return hashlib.sha256(build.encode()).hexdigest()[:32]
