@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from reelrl.content.frame import Plane
-
 ffi = api.ffi
 
 FASTEST = 6
@@ -209,8 +207,7 @@ class Aom:
         if picture == ffi.NULL:
             raise EncoderError(f"libaom gave no reconstruction of frame {number}", self.last_words())
         planes = api.image_planes(picture, frame.width, frame.height)
-        pairs = list(zip(frame.planes, planes, strict=True))
-        y, cb, cr = (sse(source, coded) for source, coded in pairs)
+        y, cb, cr = (sse(source, coded) for source, coded in zip(frame.planes, planes, strict=True))
         packet = Packet(
             data=data,
             number=number,
@@ -224,7 +221,9 @@ class Aom:
             sse=(y, cb, cr),
         )
         if self._settings.ssim:
-            packet.ssim = _ssim(pairs)
+            from reelrl.encode.block_ssim import picture_ssim  # brings numba; only those who ask for SSIM wait for it
+
+            packet.ssim = picture_ssim(frame.planes, planes)
         if self._settings.recon:
             packet.recon = Frame.empty(frame.width, frame.height)
             for target, coded in zip(packet.recon.planes, planes, strict=True):
@@ -234,13 +233,6 @@ class Aom:
     def _check(self, status: int, doing: str) -> None:
         if status:
             raise EncoderError(f"libaom could not {doing} (status {status})", self.last_words())
-
-
-def _ssim(pairs: list[tuple[Plane, Plane]]) -> tuple[float, float, float]:
-    from reelrl.encode.block_ssim import block_ssim  # brings numba; only those who ask for SSIM wait for it
-
-    y, cb, cr = (block_ssim(source, coded) for source, coded in pairs)
-    return y, cb, cr
 
 
 class _Decision:

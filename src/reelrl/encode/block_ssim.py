@@ -1,4 +1,4 @@
-"""SSIM as SVT-AV1 and libaom compute it, to the last bit, so that backends can be compared.
+"""SSIM as SVT-AV1 computes it, to the last bit, so that backends can be compared.
 
 For the definition of the paper, with its Gaussian window, see `reelrl.content.quality.ssim`.
 """
@@ -8,13 +8,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numba
+import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 _WINDOW, _STEP = 8, 4
 _C1, _C2 = 26634, 239708  # (64 * 0.01 * 255)**2 and (64 * 0.03 * 255)**2, for sums over 64 pixels
+
+
+def picture_ssim(a: Sequence[NDArray[np.uint8]], b: Sequence[NDArray[np.uint8]]) -> tuple[float, float, float]:
+    """SSIM of Y, Cb and Cr planes. Like the encoder, it fills the last 8x8 pixels by repeating the picture's edge."""
+    y, cb, cr = (block_ssim(_filled(a[i], size), _filled(b[i], size)) for i, size in enumerate((8, 4, 4)))
+    return y, cb, cr
+
+
+def _filled(plane: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    rows, columns = (-side % size for side in plane.shape)
+    return np.pad(plane, ((0, rows), (0, columns)), mode="edge") if rows or columns else plane
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

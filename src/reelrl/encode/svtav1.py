@@ -21,7 +21,7 @@ from reelrl.encode.packet import FrameType, Packet
 from reelrl.encode.quiet import ThreadWatch, threads_started_by
 from reelrl.encode.scheduling import normal_scheduling
 from reelrl.encode.settings import QINDEX_PER_QP, qindex_of
-from reelrl.errors import EncoderError
+from reelrl.errors import EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +33,7 @@ ffi = api.ffi
 _RATE_CONTROL = {"cqp": 0, "crf": 0, "vbr": 1, "cbr": 2}
 _FRAME_TYPES = {api.KEY_PICTURE: FrameType.KEY, api.NON_REFERENCE_PICTURE: FrameType.NON_REFERENCE}
 _POLL_S = 0.0003
+_PATIENCE = 0.9  # share of the deadline after which polling gives up
 _SINGLE_THREADS = 16  # with `lp` 1: one thread per stage, started in the order of the stages
 _CLEANERS = (7, 8, 15)  # picture manager, rate control, packetisation: they still work when a packet is out
 
@@ -180,12 +181,13 @@ class SvtAv1:
 
     def wait(self, number: int) -> list[Packet]:
         ready: list[Packet] = []
+        started = time.monotonic()
         while not self._ended:
             ready += self._ready()
             if ready and ready[-1].number >= number:
                 break
             if not self._poll():
-                time.sleep(_POLL_S)
+                self._pause(started, f"deliver frame {number}")
         return ready
 
     def finish(self) -> list[Packet]:
@@ -198,9 +200,10 @@ class SvtAv1:
             api.ANY_PICTURE,
         )
         self._hand_over(end, "end the stream")
+        started = time.monotonic()
         while not self._ended:
             if not self._poll():
-                time.sleep(_POLL_S)
+                self._pause(started, "finish")
         return self._ready()
 
     def statistics(self) -> bytes:
@@ -276,6 +279,15 @@ class SvtAv1:
         """Take whatever is ready of packets and reconstructions; False when nothing was."""
         recon = self._drain_recon()
         return self._take_packet(self._lib.svt_av1_enc_get_packet(self._handle, self._out, 0)) or recon
+
+    def _pause(self, started: float, doing: str) -> None:
+        """A moment until the next poll. Ends in an error just before the caller's patience: so the lane is not lost."""
+        if time.monotonic() - started > _PATIENCE * self._settings.deadline_s:
+            raise EncoderTimeout(
+                f"the encoder did not {doing} within {self._settings.deadline_s:g} s; raise deadline_s, or send it the "
+                "frames it waits for"
+            )
+        time.sleep(_POLL_S)
 
     def _take_packet(self, status: int) -> bool:
         if status == api.EMPTY_QUEUE:

@@ -1,0 +1,163 @@
+"""Random access: pictures are coded out of order and told apart all the same."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from reelrl.encode import EncoderSession, FrameType
+from reelrl.encode.decoding import decode
+from reelrl.encode.obu import FRAME, units
+from reelrl.errors import ConfigError, EncoderTimeout
+from tests.encode.makers import STRUCTURES, bytes_of, coded, scene, settings_for, thread_count
+
+BACKENDS = [backend for backend, structure in STRUCTURES if structure == "random_access"]
+each_backend = pytest.mark.parametrize("backend", BACKENDS)
+each_depth = pytest.mark.parametrize("levels", [2, 3, 4, 5])
+
+
+@each_backend
+@each_depth
+def test_coding_order_is_a_permutation_that_starts_each_mini_gop_with_its_last_picture(
+    backend: str, levels: int
+) -> None:
+    size = 2**levels
+    clip = scene("street", 2 * size + 1)
+    packets = coded(clip, settings_for(clip, backend, "random_access", hierarchical_levels=levels))
+    orders = [packet.coding_order for packet in packets]
+    assert sorted(order for order in orders if order is not None) == list(range(clip.frame_count))
+    assert (orders[0], orders[size], orders[2 * size]) == (0, 1, size + 1)
+
+
+@each_backend
+@each_depth
+def test_layers_follow_the_pyramid(backend: str, levels: int) -> None:
+    size = 2**levels
+    clip = scene("street", size + 1)
+    packets = coded(clip, settings_for(clip, backend, "random_access", hierarchical_levels=levels))
+    assert packets[size].layer == 0
+    assert packets[size // 2].layer == 1
+    assert {packet.layer for packet in packets[1::2]} == {levels}
+    assert {packet.frame_type for packet in packets[1::2]} == {FrameType.NON_REFERENCE}
+
+
+@each_backend
+def test_picture_bytes_explain_nearly_all_of_a_stream(backend: str) -> None:
+    clip = scene("street", 33, (256, 128))
+    packets = coded(clip, settings_for(clip, backend, "random_access", hierarchical_levels=3, qp=30))
+    explained, total = sum(packet.picture_bytes or 0 for packet in packets), len(bytes_of(packets))
+    headers = sum(unit.size for packet in packets for unit in units(packet.data) if unit.kind != FRAME)
+    assert explained + headers == total
+    assert explained >= 0.98 * total
+    assert all((packet.picture_bytes or 0) > 0 for packet in packets)
+
+
+@each_backend
+def test_units_carry_pictures_shown_later(backend: str) -> None:
+    clip = scene("street", 17)
+    packets = coded(clip, settings_for(clip, backend, "random_access", hierarchical_levels=3))
+    assert packets[1].size > (packets[1].picture_bytes or 0) + (packets[8].picture_bytes or 0)
+    assert packets[8].size < (packets[8].picture_bytes or 0)
+
+
+@each_backend
+def test_without_reconstruction_the_order_of_coding_is_not_told(backend: str) -> None:
+    clip = scene("street", 12)
+    packets = coded(clip, settings_for(clip, backend, "random_access", recon=False))
+    assert {(packet.coding_order, packet.picture_bytes) for packet in packets} == {(None, None)}
+
+
+@each_backend
+@pytest.mark.parametrize("options", [{}, {"enable-tf": "0"}], ids=["filtered", "unfiltered"])
+def test_one_may_wait_for_a_frame_that_can_be_finished(backend: str, options: dict[str, str]) -> None:
+    clip = scene("street", 24)
+    settings = settings_for(clip, backend, "random_access", hierarchical_levels=2, options=options)
+    seen: list[int] = []
+    packets = []
+    with EncoderSession(settings) as session:
+        for number, frame in enumerate(clip):
+            session.send(frame)
+            # A mini-GOP is on its way once the encoder has looked a little beyond it.
+            if number >= 12 and number % 4 == 0:
+                got = session.receive(wait_for=number - 12)
+                packets += got
+                seen.append(packets[-1].number)
+                assert packets[-1].number >= number - 12
+        packets += session.flush()
+    assert seen == sorted(seen)
+    assert bytes_of(packets) == bytes_of(coded(clip, settings))
+
+
+@each_backend
+def test_waiting_again_for_a_delivered_frame_returns_at_once(backend: str) -> None:
+    clip = scene("street", 24)
+    with EncoderSession(settings_for(clip, backend, "random_access")) as session:
+        for frame in clip:
+            session.send(frame)
+        first = session.receive(wait_for=2)
+        started = time.monotonic()
+        assert all(packet.number > first[-1].number for packet in session.receive(wait_for=2))
+        assert time.monotonic() - started < 1
+
+
+@each_backend
+def test_waiting_for_a_frame_that_needs_more_input_ends_at_the_deadline(backend: str) -> None:
+    clip = scene("street", 3)
+    before = thread_count()
+    with EncoderSession(settings_for(clip, backend, "random_access", deadline_s=0.5)) as session:
+        for frame in clip:
+            session.send(frame)
+        with pytest.raises(EncoderTimeout, match=r"did not deliver frame 2 within 0\.5 s"):
+            session.receive(wait_for=2)
+    assert thread_count() <= before
+
+
+@each_backend
+@each_depth
+def test_the_base_moves_by_mini_gops(backend: str, levels: int) -> None:
+    size = 2**levels
+    clip = scene("talk", 3 * size + 1)
+    bases = {1: 30, size + 1: 50, 2 * size + 1: 20}
+    settings = settings_for(clip, backend, "random_access", hierarchical_levels=levels)
+    packets = coded(clip, settings, lambda number: {"base_qp": bases.get(number)})
+    tops = [packet.qp for packet in packets[1::2]]
+    third = size // 2
+    assert all(abs(qp - 30) <= 2 for qp in tops[:third])
+    assert all(abs(qp - 50) <= 2 for qp in tops[third : 2 * third])
+    assert all(abs(qp - 20) <= 2 for qp in tops[2 * third :])
+
+
+@each_backend
+def test_a_second_base_in_a_mini_gop_is_refused_before_it_locks_the_encoder(backend: str) -> None:
+    clip = scene("street", 40)
+    refused = 0
+    packets = []
+    with EncoderSession(settings_for(clip, backend, "random_access", hierarchical_levels=3)) as session:
+        for number, frame in enumerate(clip):
+            try:
+                session.send(frame, base_qp=30 + number % 10)
+            except ConfigError as error:
+                assert f"base_qp = {30 + number % 10} for frame {number}" in str(error)  # noqa: PT017
+                assert "once in 8 frames" in str(error)  # noqa: PT017
+                refused += 1
+                session.send(frame)
+            packets += session.receive()
+        packets += session.flush()
+    assert refused == 40 - 6
+    assert len(decode([packet.data for packet in packets])) == 40
+
+
+@each_backend
+def test_crf_looks_further_ahead_than_cqp_before_it_gives_a_mini_gop(backend: str) -> None:
+    clip = scene("street", 40)
+    first: dict[str, int] = {}
+    for mode in ("cqp", "crf"):
+        with EncoderSession(settings_for(clip, backend, "random_access", rate_control=mode)) as session:
+            for number, frame in enumerate(clip):
+                session.send(frame)
+                time.sleep(0.01)  # let it finish what it can
+                if any(packet.number >= 4 for packet in session.receive()):
+                    first.setdefault(mode, number)
+            session.flush()
+    assert 4 < first["cqp"] < first["crf"]

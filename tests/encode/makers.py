@@ -1,0 +1,107 @@
+"""Small clips, settings and streams for the tests of the encoder layer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reelrl import names
+from reelrl.content.generated import generated_clip
+from reelrl.encode import EncoderSession, EncoderSettings, probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from reelrl.content.clip import Clip
+    from reelrl.content.frame import Frame
+    from reelrl.encode.coding import Decision
+    from reelrl.encode.packet import Packet
+    from reelrl.encode.session import Session
+
+BACKENDS = tuple(names.BACKENDS)
+STRUCTURES = tuple(
+    (backend, structure)
+    for backend in BACKENDS
+    for structure in ("low_delay", "random_access")
+    if structure == "low_delay" or probe(backend).random_access
+)
+"""Every pair of encoder and prediction structure that exists."""
+
+WIDTH, HEIGHT = 128, 96
+SUPERBLOCKS = 4
+
+
+@cache
+def scene(style: str = "street", frames: int = 12, size: tuple[int, int] = (WIDTH, HEIGHT), seed: int = 0) -> Clip:
+    """A generated clip, drawn once and kept in memory."""
+    return generated_clip(style, size=size, frames=frames, seed=seed).load()
+
+
+def settings_for(clip: Clip, backend: str, structure: str = "low_delay", **changes: Any) -> EncoderSettings:
+    """Quick settings of a clip's size; random access with mini-GOPs of four."""
+    usual: dict[str, Any] = {"preset": 10, "deadline_s": 30.0}
+    if structure == "random_access":
+        usual["hierarchical_levels"] = 2
+    return EncoderSettings(backend=backend, structure=structure, **usual | changes).for_clip(clip)  # type: ignore[arg-type]
+
+
+def coded(
+    frames: Iterable[Frame],
+    settings: EncoderSettings,
+    decide: Callable[[int], Decision] | None = None,
+    kind: type[Session] = EncoderSession,
+    **opening: Any,
+) -> list[Packet]:
+    """All packets of a stream."""
+    packets: list[Packet] = []
+    with kind(settings, **opening) as session:
+        for number, frame in enumerate(frames):
+            session.send(frame, **(decide(number) if decide else {}))
+            packets += session.receive()
+        packets += session.flush()
+    return packets
+
+
+def bytes_of(packets: Sequence[Packet]) -> bytes:
+    return b"".join(packet.data for packet in packets)
+
+
+def random_decisions(frames: int, superblocks: int, seed: int = 0) -> list[Decision]:
+    """A QP of its own and a map of its own for every frame."""
+    rng = np.random.default_rng(seed)
+    return [
+        {"qp": int(rng.integers(8, 58)), "offsets": rng.integers(-3, 4, superblocks, np.int32)} for _ in range(frames)
+    ]
+
+
+def squared_error(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
+    """Sum of squared differences, the slow and obvious way."""
+    return int(((a.astype(np.int64) - b.astype(np.int64)) ** 2).sum())
+
+
+def thread_count() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def run_python(code: str, *, timeout_s: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of its own; libraries are loaded once per process, so a broken one needs a fresh process."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env=os.environ | environment,
+        check=False,
+    )
