@@ -26,7 +26,7 @@ if importlib.util.find_spec("gymnasium") is None or importlib.util.find_spec("re
     package.__path__ = [str(ROOT / "src" / "reelrl")]
     sys.modules["reelrl"] = package
 
-from reelrl.agents.ppo import Ppo, PpoSettings  # noqa: E402
+from reelrl.agents.ppo import Ppo, PpoSettings, follow  # noqa: E402
 from reelrl.stream.ladders import Ladder, nominal_ladder, read_ladder  # noqa: E402
 from reelrl.stream.players import TorchPlayers  # noqa: E402
 from reelrl.stream.policy import make_policy  # noqa: E402
@@ -114,6 +114,7 @@ def train(
     env = TorchAbr(links, ladder, args.players, device=device, preset="pensieve", random_seed=seed, compiled=compiled)
     players = TorchPlayers(env, compiled=compiled)
     policy = make_policy(6, args.hidden, seed, torch.device(device))
+    average = make_policy(6, args.hidden, seed, torch.device(device))
     settings = PpoSettings(minibatches=args.minibatches, epochs=args.epochs, learning_rate=args.lr)
     ppo = Ppo(policy, settings, torch.Generator(device).manual_seed(seed), compiled=compiled)
     validator = Validator(pools, ladder)
@@ -126,15 +127,16 @@ def train(
     while step < args.steps:
         rollout, observations, hints = ppo.collect(players, observations, hints, 47)
         metrics = ppo.update(rollout, step / args.steps)
+        follow(average, policy, 0.04)
         step += per_update
         updates += 1
         if updates % every and step < args.steps:
             continue
-        scores = validator.score(policy)
+        scores = validator.score(average)
         if scores["score"] > best["score"]:
             best = scores
             if args.out:
-                tensors = {name: tensor.cpu().numpy() for name, tensor in policy.actor.state_dict().items()}
+                tensors = {name: tensor.cpu().numpy() for name, tensor in average.actor.state_dict().items()}
                 np.savez(Path(args.out) / f"policy-{seed}.npz", **tensors, step=step, score=scores["score"])
         spent = time.perf_counter() - start
         shown = "   ".join(f"{name} {value:.4f}" for name, value in scores.items())
@@ -155,7 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--export", type=Path, help="write the training and validation links to this file and stop")
     parser.add_argument("--pool", type=Path, help="links written by --export; generated ones without it")
-    parser.add_argument("--links", type=int, default=3000)
+    parser.add_argument("--links", type=int, default=6000)
     parser.add_argument("--steps", type=float, default=1e8)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--players", type=int, default=16384)

@@ -214,6 +214,13 @@ class Ppo:
         self.generator.set_state(saved["generator"].cpu())
 
 
+@torch.no_grad()
+def follow(average: nn.Module, network: nn.Module, share: float) -> None:
+    """Move every weight of `average` by `share` of the way towards `network`."""
+    for ours, theirs in zip(average.parameters(), network.parameters(), strict=True):
+        ours.lerp_(theirs, share)
+
+
 def pick_device(name: str) -> torch.device:
     """The device of that name; `auto` is the GPU where there is one."""
     if name == "auto":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.agents.ppo import Ppo, PpoSettings, generator_on, pick_device, tensors_on, to_arrays
+from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, pick_device, tensors_on, to_arrays
 from reelrl.errors import ConfigError
 from reelrl.seeding import seed_for
 from reelrl.stream.learned import BEST, save_policy
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 class AbrTraining:
     """How a controller is trained. Empty `ladder` and `traces` mean what REELRL_DATA holds, else what is built in."""
 
-    steps: int = 20_000_000
+    steps: int = 15_000_000
     players: int = 1024
     rollout: int = 47
     hidden: int = 128
     ladder: str = ""
     traces: str = ""
     qoe: str = "linear"
-    links: int = 3000  # how many are drawn to learn from
+    links: int = 6000  # how many are drawn to learn from
     outage_share: float = OUTAGE_SHARE
     validate_every: int = 20  # updates
+    follow: float = 0.04  # how fast the averaged policy, the one that is kept, follows the learner's
     device: str = "auto"  # cuda where there is one
     ppo: PpoSettings = field(default_factory=PpoSettings)
 
@@ -64,6 +65,7 @@ class AbrTrainer:
             links, ladder, settings.players, self.device, seed_for(seed, "players"), qoe=settings.qoe
         )
         self.policy = make_policy(self.players.rungs, settings.hidden, seed_for(seed, "weights"), self.device)
+        self.average = make_policy(self.players.rungs, settings.hidden, seed_for(seed, "weights"), self.device)
         self.ppo = Ppo(self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
         self.validator = Validator(pools, ladder, settings.qoe)
 
@@ -78,21 +80,28 @@ class AbrTrainer:
             step, updates, best = saved.step, int(saved.state["updates"]), float(saved.state["best"])
             tensors = tensors_on(self.device, saved.tensors)
             self.ppo.restore(_part(tensors, "ppo."))
+            self.average.load_state_dict(_part(tensors, "average."))
             observations, hints = self.players.restore(_part(tensors, "players."))
         while step < settings.steps:
             rollout, observations, hints = self.ppo.collect(self.players, observations, hints, settings.rollout)
             metrics = self.ppo.update(rollout, step / settings.steps)
+            follow(self.average, self.policy, settings.follow)
             step += settings.players * settings.rollout
             updates += 1
             if updates % settings.validate_every and step < settings.steps:
                 continue
-            scores = self.validator.score(self.policy)
+            scores = self.validator.score(self.average)
             if scores["score"] > best:
                 best = scores["score"]
-                save_policy(self.policy, run.artifacts / BEST, {"step": step, **scores})
+                save_policy(self.average, run.artifacts / BEST, {"step": step, **scores})
             run.log_metrics(step, {**metrics, **scores})
             state = {"updates": updates, "best": best}
-            run.checkpoint(step, to_arrays({"ppo.": self.ppo.export(), "players.": self.players.export()}), state)
+            parts = {
+                "ppo.": self.ppo.export(),
+                "players.": self.players.export(),
+                "average.": self.average.state_dict(),
+            }
+            run.checkpoint(step, to_arrays(parts), state)
             report(step, {**metrics, **scores, "best": best})
         return float(best)
 

@@ -19,7 +19,7 @@ from reelrl.stream.traces import Trace, read_traces
 
 VALIDATION_SHARE = 0.15
 DURATION_S = 320.0
-OUTAGE_SHARE = 0.25
+OUTAGE_SHARE = 0.35
 RESTLESS = 0.25  # deviation / mean of the rate above which a link may lose its signal
 
 
@@ -42,7 +42,7 @@ def recorded_traces(side: str, folder: Path | None = None) -> list[Trace]:
 
 
 def training_pool(
-    seed: int, count: int = 3000, outage_share: float = OUTAGE_SHARE, folder: Path | None = None
+    seed: int, count: int = 6000, outage_share: float = OUTAGE_SHARE, folder: Path | None = None
 ) -> list[Trace]:
     """Links to learn on."""
     return _pool(recorded_traces("train", folder), stream(seed, "abr", "train"), count, outage_share)
