@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reelrl.stream.observation import DEFAULT_QUALITY as DEFAULT_QUALITY
     from reelrl.stream.observation import S_INFO as S_INFO
     from reelrl.stream.observation import S_LEN as S_LEN
+    from reelrl.stream.playback import load_controller as load_controller
     from reelrl.stream.qoe import Qoe as Qoe
     from reelrl.stream.simulator import Environment as Environment
     from reelrl.stream.torch_env import TorchAbr as TorchAbr
@@ -41,6 +42,7 @@ _HOMES = {
     "S_LEN": "observation",
     "TorchAbr": "torch_env",
     "Trace": "traces",
+    "load_controller": "playback",
     "load_movie_json": "traces",
     "load_trace": "traces",
     "read_ladder": "ladders",

@@ -6,8 +6,9 @@ All players of a batch are at the same chunk, so an episode of everyone begins a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,9 +21,6 @@ from reelrl.stream.qoe import DEFAULT_REBUF_PENALTY, DEFAULT_SMOOTH_PENALTY, Qoe
 from reelrl.stream.simulator import RANDOM_SEED, check_deliverable
 from reelrl.stream.torch_rule import Batch, TorchLinks, torch_download, torch_links
 from reelrl.stream.traces import read_traces
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class TorchAbr:
@@ -76,6 +74,8 @@ class TorchAbr:
             for table in (episode.sizes_bytes, episode.next_mb, episode.utilities)
         )
         self._rate_share = torch.as_tensor(episode.rate_share, device=self.device)
+        shares = (self.video.chunks - np.arange(self.video.chunks + 1)) / self.video.chunks
+        self._remain_share = torch.as_tensor(shares.astype(np.float32), device=self.device)
         self.generator = torch.Generator(self.device).manual_seed(random_seed)
         self._advance = torch.compile(self._advance_batch, dynamic=False) if compiled else self._advance_batch
         self.chunk = 0
@@ -136,9 +136,7 @@ class TorchAbr:
             self._utilities[self.chunk],
             self._utilities[max(self.chunk - 1, 0)],
             self._next_mb[self.chunk + 1],
-            torch.tensor(
-                (self.video.chunks - self.chunk - 1) / self.video.chunks, dtype=torch.float32, device=self.device
-            ),
+            self._remain_share[self.chunk + 1],
         )
         obs, reward, batch = self._advance(
             self.links, self.trace, self.clock_s, self.buffer_ms, self.obs, self.rung, actions, noise, *rows
@@ -191,8 +189,3 @@ class TorchAbr:
         tail = obs[:, 4, rungs:] if self.episode.keep_junk else torch.zeros_like(obs[:, 4, rungs:])
         row = torch.cat([next_mb.expand(obs.shape[0], rungs), tail], dim=1)
         return torch.cat([obs[:, :4], row[:, None], obs[:, 5:]], dim=1), reward, batch
-
-
-def numpy_noise(rule: rules.Rule, shape: tuple[int, ...], rng: np.random.Generator) -> Tensor:
-    """Factors to give to `reset` and `step`, drawn on the CPU."""
-    return torch.from_numpy(rng.uniform(rule.noise_low, rule.noise_high, shape))
