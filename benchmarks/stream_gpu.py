@@ -2,7 +2,7 @@
 
 python benchmarks/stream_gpu.py                                   correctness, speed, a short training on generated
 links python benchmarks/stream_gpu.py --export pool.npz                 (where the data is) the training links in one
-file python benchmarks/stream_gpu.py --pool pool.npz --steps 6e8 --seeds 3 --out $OUT      train on them, keep the
+file python benchmarks/stream_gpu.py --pool pool.npz --steps 4e8 --first-seed 1 --out $OUT     train on them, keep the
 policies
 """
 
@@ -160,10 +160,11 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=6000)
     parser.add_argument("--steps", type=float, default=1e8)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--players", type=int, default=16384)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--players", type=int, default=8192)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--minibatches", type=int, default=8)
+    parser.add_argument("--minibatches", type=int, default=16)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--speed-players", type=int, default=2**20)
     parser.add_argument("--out", help="folder for the trained policies")
@@ -180,7 +181,7 @@ def main() -> None:
     speed(links, ladder, device, args.speed_players, compiled=False)
     if not args.eager:
         speed(links, ladder, device, args.speed_players, compiled=True)
-    for seed in range(args.seeds if args.steps > 0 else 0):
+    for seed in range(args.first_seed, args.first_seed + (args.seeds if args.steps > 0 else 0)):
         best = train(links, pools, ladder, device, args, seed)
         print(f"best   seed {seed}   " + "   ".join(f"{key} {value:.4f}" for key, value in best.items()), flush=True)
     return None
