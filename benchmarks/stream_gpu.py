@@ -1,9 +1,8 @@
 """The streaming simulator and its training on a GPU, in one command that needs torch, numpy and this checkout only.
 
-python benchmarks/stream_gpu.py                                   correctness, speed, a short training on generated
-links python benchmarks/stream_gpu.py --export pool.npz                 (where the data is) the training links in one
-file python benchmarks/stream_gpu.py --pool pool.npz --steps 4e8 --first-seed 1 --out $OUT     train on them, keep the
-policies
+python benchmarks/stream_gpu.py                        correctness, speed, a short training on generated links
+python benchmarks/stream_gpu.py --export pool.npz      where the data is: the training links in one file
+python benchmarks/stream_gpu.py --pool pool.npz --steps 4e8 --first-seed 1 --out $OUT     train on them, keep policies
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from reelrl.errors import ConfigError
 from reelrl.stream.controllers import Bba, Bola, Fixed, RateBased
 from reelrl.stream.env import ABREnv
-from reelrl.stream.ladders import Ladder, nominal_ladder
+from reelrl.stream.ladders import Ladder, nominal_ladder, read_ladder
 from reelrl.stream.mpc import Mpc, RobustMpc, best_first_rung
 from reelrl.stream.oracle import best_rungs
 from reelrl.stream.playback import load_controller, play
@@ -122,6 +122,15 @@ def test_the_optimum_is_what_trying_everything_finds(seed: int, preset: str | No
     assert value(tuple(rungs)) == pytest.approx(total, abs=1e-9)
     assert total == pytest.approx(best, abs=0.05)
     assert best_rungs(session, quantum=0.002)[1] == pytest.approx(best, abs=0.005)
+
+
+def test_rungs_of_equal_worth_do_not_confuse_the_optimum() -> None:
+    document = nominal_ladder(chunks=6).as_json() | {
+        "sizes_bytes": nominal_ladder(chunks=6).video().sizes_bytes.tolist(),
+        "psnr": [[30, 30, 30, 30, 40, 40]] * 6,
+    }
+    played = play(load_controller("oracle"), links(4)[0], read_ladder(document), qoe="psnr")
+    assert np.isfinite(played.qoe)
 
 
 def test_nobody_beats_the_optimum() -> None:

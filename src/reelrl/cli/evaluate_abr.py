@@ -98,10 +98,11 @@ def _traces(given: list[str] | None) -> tuple[list[Trace], str]:
     from reelrl.stream.traces import read_traces
 
     if given:
-        return read_traces(given), " ".join(Path(path).name for path in given)
+        held_out = any("test" in Path(path).resolve().parts for path in given)
+        return read_traces(given), ("test: " if held_out else "") + " ".join(Path(path).name for path in given)
     found = data_folder("traces/test")
     if found is not None:
-        return read_traces(found), "traces/test"
+        return read_traces(found), "test: " + " ".join(path.name for path in sorted(found.iterdir()))
     return generated_pool(stream(1, "abr", "evaluation"), 60), "60 generated, 40 percent with outages"
 
 
@@ -151,7 +152,7 @@ def _log_test_run(folder: Path, traces: list[Trace], facts: dict[str, Any], line
     from reelrl.evaluation.abr import as_record
     from reelrl.records import Log
 
-    if "test" not in str(facts["source"]):
+    if not str(facts["source"]).startswith("test: "):
         return
     digest = hashlib.sha256(b"".join(trace.bytes_per_s.tobytes() for trace in traces)).hexdigest()[:16]
     results = Path(__file__).parents[3] / "docs" / "results"

@@ -119,7 +119,7 @@ def _compile(stamp: int) -> tuple[Any, Any]:
                     beaten = False
                     for other in range(rungs):
                         shift = int(np.ceil(smooth * abs(utilities[other] - utilities[r]) / quantum - 1e-9))
-                        above = step - shift if other != r else step - 1
+                        above = step - max(shift, 1)  # at least one step, or two equals would remove each other
                         if (
                             above >= 0
                             and soonest[other, above] <= labels[i].late_ms
