@@ -112,11 +112,11 @@ def superblock_map(
 
 
 def _box(x: int, y: int, width: int, height: int) -> Html:
-    def outline(colour: str, thickness: int) -> Html:
-        style = f"fill: none; stroke: {colour}; stroke-width: {thickness}"
+    def outline(colour: str, thickness: float) -> Html:
+        style = f"fill: none; stroke: {colour}; stroke-width: {thickness}; vector-effect: non-scaling-stroke"
         return tag("rect", x=x + 1, y=y + 1, width=width - 2, height=height - 2, rx=2, style=style)
 
-    return join([outline("#000", 4), outline("#fff", 2)])
+    return join([outline("#000", 5), outline("#fff", 2.5)])
 
 
 def signed(value: float, digits: int) -> str:
@@ -210,9 +210,15 @@ def _legend(lines: Sequence[Line]) -> Html:
 def _block(row: int, column: int, size: tuple[int, int], better: bool, strength: float, label: str, note: str) -> Html:
     x, y = column * SUPERBLOCK_SIZE, row * SUPERBLOCK_SIZE
     width, height = min(SUPERBLOCK_SIZE, size[0] - x), min(SUPERBLOCK_SIZE, size[1] - y)
-    fill = f"fill: var(--{'better' if better else 'worse'}); stroke: #fff; stroke-opacity: .45; stroke-width: .75"
+    fill = f"fill: var(--{'better' if better else 'worse'}); stroke: #fff8; vector-effect: non-scaling-stroke"
     rect = tag("rect", x=x, y=y, width=width, height=height, fill_opacity=f"{strength:.2f}", style=fill)
-    ink = "fill: #fff; stroke: #000; stroke-opacity: .55; stroke-width: 3; paint-order: stroke; font-weight: 600"
-    ink += f"; font-size: {min(13, 0.34 * width):.3g}px"
-    words = tag("text", label, x=x + width / 2, y=y + height / 2 + 5, text_anchor="middle", style=ink)
+    unit = size[0] / _WIDTH  # pixels of the picture in one of a chart, as both are shown equally wide
+    font = min(18 * unit, 0.34 * width, 0.6 * height)
+    if font < 8 * unit:
+        return tag("g", join([tag("title", note), rect]))  # too small to read; the tooltip stays
+    ink = f"fill: #fff; stroke: #0009; stroke-width: {0.23 * font:.2g}; paint-order: stroke; font-weight: 600"
+    style = f"{ink}; font-size: {font:.3g}px"
+    words = tag(
+        "text", label, x=x + width / 2, y=f"{y + height / 2 + 0.36 * font:.1f}", text_anchor="middle", style=style
+    )
     return tag("g", join([tag("title", note), rect, words]))

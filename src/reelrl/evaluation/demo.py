@@ -190,19 +190,19 @@ def _miss(way: Way, target_bytes: int) -> float:
 
 
 def next_qp(misses: dict[float, float]) -> float:
-    """Where the size should meet the target: between the nearest tries on both sides, else a step towards it.
+    """Where the size should meet the target, by a line through two tries: one on either side, else the nearest two.
 
     `misses` holds log(size / target) by QP.
     """
     too_large = [qp for qp, miss in misses.items() if miss > 0]
     small_enough = [qp for qp, miss in misses.items() if miss <= 0]
+    a, *others = sorted(misses, key=lambda qp: abs(misses[qp]))
     if too_large and small_enough:
-        low, high = max(too_large), min(small_enough)
-        guess = low + (high - low) * misses[low] / (misses[low] - misses[high])
-    else:
-        nearest = min(misses, key=lambda qp: abs(misses[qp]))
-        guess = nearest + misses[nearest] / 0.1  # a QP step changes the size by about a tenth
-    return min(max(round(8 * guess) / 8, 1.0), 63.0)
+        a, others = max(too_large), [min(small_enough)]
+    slope = -0.1  # a QP step changes the size by about a tenth
+    if others and misses[a] != misses[others[0]]:
+        slope = (misses[a] - misses[others[0]]) / (a - others[0])
+    return min(max(round(8 * (a - misses[a] / slope)) / 8, 1.0), 63.0)
 
 
 def block_sums(plane: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reelrl.cli.main import main
+from reelrl.content import open_clip
+from reelrl.encode import EncoderSettings, encode_clip
+from reelrl.evaluation import demo
+from reelrl.evaluation.demo_page import choose_scene
+from tests.evaluation.test_page import checked, outside_sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reelrl.encode import Encoded
+
+FRAMES = 8
+CLIP = "generated:street?size=160x128&seed=1"
+ARGUMENTS = ["demo", "--clip", CLIP, "--frames", str(FRAMES)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The folder of a real, small demo, and the figures it printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    child = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "reelrl.cli.main", *ARGUMENTS, "--out", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert child.returncode == 0, child.stderr
+    return folder, json.loads(child.stdout)
+
+
+def test_the_page_is_whole_and_fetches_nothing_from_outside(made: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = made
+    markup = (folder / "index.html").read_text(encoding="utf-8")
+    assert outside_sources(markup) == []
+    beside = [found["src"] for name, found in checked(markup) if name == "video"]
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*map(str, beside), "index.html"])
+
+
+def test_the_page_shows_the_figures_that_are_printed(made: tuple[Path, dict[str, Any]]) -> None:
+    folder, printed = made
+    assert printed["page"] == str(folder / "index.html")
+    markup = (folder / "index.html").read_text(encoding="utf-8")
+    for trial in printed["trials"]:
+        for way in ("plain", "zero", "mapped"):
+            assert f"<td>{trial[way]['psnr_y']['moving']:.2f}</td>" in markup
+        for point in trial["points"]:
+            assert f"QP {point['qp']}: {point['kbps']:.1f} kbps, {point['psnr_y']:.2f} dB</title>" in markup
+
+
+def test_videos_play_and_are_as_large_as_the_page_says(made: tuple[Path, dict[str, Any]]) -> None:
+    folder, printed = made
+    for trial in printed["trials"]:
+        for way, file in (("plain", "plain"), ("mapped", "map")):
+            with av.open(str(folder / f"{trial['backend']}-{file}.mp4")) as video:
+                packets = [packet.size for packet in video.demux(video=0) if packet.size]
+                assert len(packets) == FRAMES
+                # A container drops the delimiters that begin each of the encoder's packets.
+                assert 0 <= trial[way]["bytes"] - sum(packets) <= 2 * FRAMES
+
+
+def test_the_map_moves_quality_at_about_the_same_size(made: tuple[Path, dict[str, Any]]) -> None:
+    for trial in made[1]["trials"]:
+        plain, mapped = trial["plain"], trial["mapped"]
+        assert abs(mapped["bytes"] / plain["bytes"] - 1) < 0.05
+        gain, price = (mapped["psnr_y"][part] - plain["psnr_y"][part] for part in ("moving", "elsewhere"))
+        assert gain > price
+        assert trial["backend"] != "aom" or trial["zero"]["bytes"] == plain["bytes"]
+
+
+def test_more_bits_buy_more_quality(made: tuple[Path, dict[str, Any]]) -> None:
+    for trial in made[1]["trials"]:
+        for figure in ("kbps", "psnr_y"):
+            values = [point[figure] for point in trial["points"]]
+            assert values == sorted(values, reverse=True)
+
+
+def test_text_ends_with_the_page_and_the_next_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "TRIES", 1)
+    assert main(["demo", "--clip", "generated:street?size=128x96", "--frames", "3", "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["clip", "curve", "curve", "map", "map", "page", "next"]
+    assert lines[-2].split()[1] == str(tmp_path / "index.html")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_encoded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["demo", "--out", str(tmp_path / "file" / "demo")]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "cannot write to" in captured.err
+
+
+def test_a_clip_without_motion_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--clip", "generated:talk?size=128x96", "--frames", "1", "--out", str(tmp_path)]) == 1
+    assert "nothing moves in generated:talk" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "reelrl.cli.main", "demo", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline().startswith("clip ")
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 130
+        assert child.stderr.read() == "stopped  interrupted by Ctrl+C\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(st.integers(8, 8 * 63).map(lambda eighths: eighths / 8))
+def test_whole_qps_that_take_turns_average_to_what_was_asked(average: float) -> None:
+    qps = [demo.qp_of_frame(average, number) for number in range(64)]
+    assert sum(qps) / 64 == average
+    assert max(qps) - min(qps) <= 1
+
+
+@given(st.floats(500, 50_000), st.floats(0.05, 0.2))
+def test_the_search_meets_any_size_that_can_be_met(target_bytes: float, slope: float) -> None:
+    def encode(qp: float) -> Encoded:
+        size: Any = SimpleNamespace(size_bytes=5_000 * np.exp(-slope * (qp - 40)))
+        return size  # type: ignore[no-any-return]
+
+    reachable = 5_000 * np.exp(-slope * 22) < target_bytes < 5_000 * np.exp(slope * 38)
+    best = demo.matched(encode, round(target_bytes), 40)
+    assert 1 <= best.qp <= 63
+    assert not reachable or abs(best.coded.size_bytes / target_bytes - 1) < slope / 8
+
+
+def test_superblock_errors_add_up_to_the_encoders_own() -> None:
+    clip = open_clip("generated:street?size=160x96&frames=2").load()
+    way = demo.Way(encode_clip(clip, EncoderSettings(backend="aom")), 40)
+    assert [int(errors.sum()) for errors in way.sse] == [packet.sse[0] for packet in way.coded.packets if packet.sse]
+    everywhere = np.ones((2, clip.superblock_count), bool)
+    assert way.psnr(everywhere) == pytest.approx(way.coded.psnr_y_of_mean)
+
+
+def test_the_enlarged_parts_are_chosen_by_the_source() -> None:
+    clip = open_clip("generated:street?frames=8").load()
+    motion = demo.find_motion(clip)
+    scene = choose_scene(clip, motion)
+    assert 2 <= scene.frame < 6
+    moving = motion.moving[scene.frame].reshape(clip.grid).repeat(64, 0).repeat(64, 1)
+    for (x, y, width, height), moves in ((scene.moving, True), (scene.still, False)):
+        assert x + width <= clip.width
+        assert y + height <= clip.height
+        assert bool(moving[y : y + height, x : x + width].any()) is moves

@@ -1,0 +1,68 @@
+"""The examples and the code of README.md and docs run as they stand."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+PAGES = [ROOT / "README.md", ROOT / "docs" / "start.md", ROOT / "docs" / "encode.md"]
+
+
+def blocks(page: Path) -> list[str]:
+    """Python code between fences, in the order it is read."""
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def run(folder: Path, *command: str) -> str:
+    child = subprocess.run(
+        [sys.executable, "-W", "error", *command],
+        cwd=folder,
+        env=os.environ | {"REELRL_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+def test_there_are_examples() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_and_says_something(path: Path, tmp_path: Path) -> None:
+    assert run(tmp_path, str(path)).strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    code = blocks(page)
+    assert code, f"{page.name} shows no code"
+    (tmp_path / "page.py").write_text("\n".join(code), encoding="utf-8")
+    run(tmp_path, "page.py")
+
+
+def test_the_map_of_the_first_example_moves_quality(tmp_path: Path) -> None:
+    found = re.findall(r"left +([\d.]+) +right +([\d.]+)", run(tmp_path, str(EXAMPLES[0])))
+    (plain_left, plain_right), (left, right) = [tuple(map(float, pair)) for pair in found]
+    assert left < plain_left
+    assert right > plain_right
+    assert (tmp_path / "half.mp4").stat().st_size > 1000
+
+
+def test_the_last_example_outlives_its_encoder(tmp_path: Path) -> None:
+    assert "SIGKILL" in run(tmp_path, str(EXAMPLES[2])).splitlines()[-1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
