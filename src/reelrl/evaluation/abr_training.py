@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class AbrTraining:
     """How a controller is trained. Empty `ladder` and `traces` mean what REELRL_DATA holds, else what is built in."""
 
-    steps: int = 15_000_000
+    steps: int = 10_000_000
     players: int = 1024
     rollout: int = 47
     hidden: int = 128
@@ -39,7 +39,7 @@ class AbrTraining:
     links: int = 6000  # how many are drawn to learn from
     outage_share: float = OUTAGE_SHARE
     validate_every: int = 20  # updates
-    follow: float = 0.04  # how fast the averaged policy, the one that is kept, follows the learner's
+    follow: float = 0.06  # how fast the averaged policy, the one that is kept, follows the learner's
     device: str = "auto"  # cuda where there is one
     ppo: PpoSettings = field(default_factory=PpoSettings)
 

@@ -19,7 +19,7 @@ from reelrl.stream.traces import Trace, read_traces
 
 VALIDATION_SHARE = 0.15
 DURATION_S = 320.0
-OUTAGE_SHARE = 0.35
+OUTAGE_SHARE = 0.25
 RESTLESS = 0.25  # deviation / mean of the rate above which a link may lose its signal
 
 
