@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import av
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reelrl.cli.main import main
@@ -128,6 +128,7 @@ def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@settings(deadline=None)
 @given(st.integers(8, 8 * 63).map(lambda eighths: eighths / 8))
 def test_whole_qps_that_take_turns_average_to_what_was_asked(average: float) -> None:
     qps = [demo.qp_of_frame(average, number) for number in range(64)]
@@ -135,6 +136,7 @@ def test_whole_qps_that_take_turns_average_to_what_was_asked(average: float) -> 
     assert max(qps) - min(qps) <= 1
 
 
+@settings(deadline=None)
 @given(st.floats(500, 50_000), st.floats(0.05, 0.2))
 def test_the_search_meets_any_size_that_can_be_met(target_bytes: float, slope: float) -> None:
     def encode(qp: float) -> Encoded:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reelrl.errors import ConfigError
@@ -84,6 +84,7 @@ def test_a_page_is_well_formed_and_fetches_nothing() -> None:
     assert all(a.get("aria-label") or a.get("aria-hidden") for a in drawings)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_text_is_shown_and_never_obeyed(words: str) -> None:
     hostile = words + '<script>alert("1")</script>&amp;'
@@ -116,6 +117,7 @@ def test_colours_stand_out_from_their_ground(scheme: int, ink: str, least: float
     assert (light + 0.05) / (dark + 0.05) >= least
 
 
+@settings(deadline=None)
 @given(numbers, st.floats(1e-3, 1e6))
 def test_ticks_are_few_and_cover_the_range(low: float, span: float) -> None:
     ticks = nice_ticks(low, low + span)
@@ -125,6 +127,7 @@ def test_ticks_are_few_and_cover_the_range(low: float, span: float) -> None:
     assert list(ticks) == sorted(set(ticks))
 
 
+@settings(deadline=None)
 @given(st.floats(1e-2, 1e6), st.floats(1.0, 1e4))
 def test_log_ticks_cover_the_range(low: float, ratio: float) -> None:
     ticks = log_ticks(low, low * ratio)
@@ -138,6 +141,7 @@ def test_a_log_axis_has_no_zero() -> None:
         line_chart([Line("a", [(0, 1), (1, 2)])], x=Axis("x", log=True), y=Axis("y"), title="t")
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=20))
 def test_every_point_lies_inside_the_chart_and_tells_its_figures(points: list[tuple[float, float]]) -> None:
     notes = [f"point {i}" for i in range(len(points))]
