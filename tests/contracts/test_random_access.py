@@ -10,7 +10,7 @@ from reelrl.encode import EncoderSession, FrameType
 from reelrl.encode.decoding import decode
 from reelrl.encode.obu import FRAME, units
 from reelrl.errors import ConfigError, EncoderTimeout
-from tests.encode.makers import STRUCTURES, bytes_of, coded, scene, settings_for, thread_count
+from tests.encode.makers import STRUCTURES, bytes_of, coded, scene, settings_for, thread_count, threads_fall_to
 
 BACKENDS = [backend for backend, structure in STRUCTURES if structure == "random_access"]
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -110,7 +110,7 @@ def test_waiting_for_a_frame_that_needs_more_input_ends_at_the_deadline(backend:
             session.send(frame)
         with pytest.raises(EncoderTimeout, match=r"did not deliver frame 2 within 0\.5 s"):
             session.receive(wait_for=2)
-    assert thread_count() <= before
+    assert threads_fall_to(before)
 
 
 @each_backend

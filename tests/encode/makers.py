@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,14 @@ def squared_error(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
 
 def thread_count() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
+
+
+def threads_fall_to(count: int, within_s: float = 5.0) -> bool:
+    """Whether no more than `count` threads are left soon; a joined thread may take a moment to leave the system."""
+    give_up = time.monotonic() + within_s
+    while thread_count() > count and time.monotonic() < give_up:
+        time.sleep(0.002)
+    return thread_count() <= count
 
 
 def open_files() -> int:

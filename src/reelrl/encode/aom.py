@@ -14,7 +14,7 @@ import numpy as np
 from reelrl.content.frame import Frame
 from reelrl.content.quality import sse
 from reelrl.encode import aom_api as api
-from reelrl.encode.backends import Capabilities, Control
+from reelrl.encode.backends import Capabilities, Control, frames_covered
 from reelrl.encode.packet import FrameType, Packet
 from reelrl.encode.settings import QINDEX_PER_QP, EncoderSettings, qindex_of
 from reelrl.errors import EncoderError
@@ -52,8 +52,8 @@ class Aom:
         self._steered = settings.rate_control == "cqp" and not first_pass
         if self._steered and statistics is None:
             statistics = still_statistics(settings.width, settings.height, settings.fps)
-        self._frames_allowed = len(statistics) // api.STATISTICS_RECORD - 1 if statistics else None
-        self._statistics = np.frombuffer(statistics, np.uint8).copy() if statistics else None
+        self._frames_allowed = frames_covered(statistics, api.STATISTICS_RECORD)
+        self._statistics = None if statistics is None else np.frombuffer(statistics, np.uint8).copy()
         self._open()
 
     @staticmethod

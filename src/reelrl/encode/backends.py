@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelrl import names
+from reelrl.errors import EncoderError
 
 if TYPE_CHECKING:
     from reelrl.content.frame import Frame
@@ -88,6 +89,22 @@ class Encoder(Protocol):
 def encoder_class(name: str) -> Any:
     """The Encoder class of a backend."""
     return names.resolve(names.BACKENDS, name)
+
+
+def frames_covered(statistics: bytes | None, record_bytes: int) -> int | None:
+    """Frames that the log of a first pass speaks of: one record each, and one more that sums them up.
+
+    Checked here because SVT-AV1 divides by zero over a log that is cut.
+    """
+    if statistics is None:
+        return None
+    records, rest = divmod(len(statistics), record_bytes)
+    if rest or records < 2:
+        raise EncoderError(
+            f"first-pass statistics have {len(statistics)} bytes, not {record_bytes} for each frame and as many for "
+            "the sum; run first_pass over this clip with these settings"
+        )
+    return records - 1
 
 
 def probe(name: str) -> Capabilities:

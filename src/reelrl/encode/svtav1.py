@@ -16,11 +16,11 @@ import numpy as np
 from reelrl.content.frame import Frame, frame_bytes
 from reelrl.encode import obu
 from reelrl.encode import svtav1_api as api
-from reelrl.encode.backends import Capabilities, Control
+from reelrl.encode.backends import Capabilities, Control, frames_covered
 from reelrl.encode.packet import FrameType, Packet
 from reelrl.encode.quiet import ThreadWatch, threads_started_by
 from reelrl.encode.scheduling import normal_scheduling
-from reelrl.encode.settings import QINDEX_PER_QP, qindex_of
+from reelrl.encode.settings import QINDEX_PER_QP, SUPERBLOCK, qindex_of
 from reelrl.errors import EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ ffi = api.ffi
 _RATE_CONTROL = {"cqp": 0, "crf": 0, "vbr": 1, "cbr": 2}
 _FRAME_TYPES = {api.KEY_PICTURE: FrameType.KEY, api.NON_REFERENCE_PICTURE: FrameType.NON_REFERENCE}
 _POLL_S = 0.0003
+_STATISTICS_RECORD = 56  # bytes
 _PATIENCE = 0.9  # share of the deadline after which polling gives up
 _SINGLE_THREADS = 16  # with `lp` 1: one thread per stage, started in the order of the stages
 _CLEANERS = (7, 8, 15)  # picture manager, rate control, packetisation: they still work when a packet is out
@@ -47,6 +48,7 @@ class SvtAv1:
         self._settings = replace(settings, recon=False) if first_pass else settings
         self._first_pass = first_pass
         self._statistics = statistics
+        self._frames_allowed = frames_covered(statistics, _STATISTICS_RECORD)
         self._handle: Any = None
         self._mark = api.log_mark()
         self._sent = 0
@@ -136,7 +138,7 @@ class SvtAv1:
         if s.tune is not None:
             options["tune"] = s.tune
         if self._first_pass:
-            options["pass"] = 1
+            options |= {"pass": 1, "preset": _first_pass_preset(s)}
         elif self._statistics is not None:
             options["pass"] = 2
         return {name: str(value) for name, value in (options | s.options).items()}
@@ -225,6 +227,11 @@ class SvtAv1:
 
     def _send(self, frame: Frame, control: Control) -> None:
         picture, planes, number = self._picture, self._planes, self._sent
+        if self._frames_allowed is not None and number >= self._frames_allowed:
+            raise EncoderError(
+                f"frame {number} is beyond the first-pass statistics, which cover {self._frames_allowed} frames; "
+                "run the first pass over the whole clip"
+            )
         start, luma = ffi.from_buffer("uint8_t[]", frame.data), frame.width * frame.height
         planes.y, planes.cb, planes.cr = start, start + luma, start + luma * 5 // 4
         picture.buffer = ffi.cast("uint8_t*", planes)
@@ -358,3 +365,9 @@ class SvtAv1:
     def _check(self, status: int, doing: str) -> None:
         if status:
             raise EncoderError(f"SVT-AV1 could not {doing} (status {status & 0xFFFFFFFF:#010x})", self.last_words())
+
+
+def _first_pass_preset(settings: EncoderSettings) -> int:
+    """Faster presets halve the picture first, and then read far beyond one that is smaller than two superblocks."""
+    small = min(settings.width, settings.height) < 2 * SUPERBLOCK
+    return min(settings.preset, 8) if small else settings.preset
