@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from reelrl.content.clip import superblock_grid
+from reelrl.content.clip import SUPERBLOCK_SIZE, superblock_grid
 from reelrl.content.frame import check_size
 from reelrl.errors import ConfigError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RateControl = Literal["cqp", "crf", "vbr", "cbr"]
 Structure = Literal["low_delay", "random_access"]
 
-SUPERBLOCK = 64
+SUPERBLOCK = SUPERBLOCK_SIZE
 """Side of a superblock in pixels; both encoders are held to it."""
 
 MAX_OFFSET = 3

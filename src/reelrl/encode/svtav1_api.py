@@ -111,7 +111,7 @@ def load() -> Library:
     path = str(find_library("REELRL_SVTAV1_LIB", _WHEELS, "libSvtAv1Enc*.so*"))
     try:
         lib = ffi.dlopen(path)
-        version = ffi.string(lib.svt_av1_get_version()).decode()
+        version = ffi.string(lib.svt_av1_get_version()).decode().removeprefix("v")
         check_version(version)
         lib.svt_av1_set_log_callback(_log, ffi.NULL)
         return Library(

@@ -161,7 +161,7 @@ def measure(backend: str, clip: Clip, motion: Motion, report: Report = lambda _n
     zero = Way(encode(COMPARED_QP, lambda _: {"offsets": zeros}), COMPARED_QP)
     mapped = matched(with_map, plain.coded.size_bytes, COMPARED_QP)
     report(NAMES[backend], ENCODES * clip.frame_count - coded_frames)  # tries that were not needed
-    return Trial(backend, probe(backend).version.removeprefix("v"), curve, plain, zero, mapped)
+    return Trial(backend, probe(backend).version, curve, plain, zero, mapped)
 
 
 def qp_of_frame(average: float, number: int) -> int:
