@@ -23,6 +23,8 @@ BACKENDS = {
 # Gymnasium ids; `import reelrl` registers them.
 ENVIRONMENTS: dict[str, str] = {
     "reelrl/Abr-v0": "reelrl.stream.env:ABREnv",
+    "reelrl/SuperblockQP-v0": "reelrl.encode.superblock_env:SuperblockQpEnv",
+    "Av1Env-v0": "reelrl.encode.superblock_env:SuperblockQpEnv",
 }
 
 CONTROLLERS: dict[str, str] = {
@@ -35,12 +37,26 @@ CONTROLLERS: dict[str, str] = {
     "robustmpc": "reelrl.stream.mpc:RobustMpc",
     "ppo": "reelrl.stream.learned:Learned",
     "oracle": "reelrl.stream.oracle:Oracle",
+    # superblock maps
+    "no-map": "reelrl.encode.maps:NoMap",
+    "zero-map": "reelrl.encode.maps:ZeroMap",
+    "variance-map": "reelrl.encode.maps:VarianceMap",
+    "motion-map": "reelrl.encode.maps:MotionMap",
+    "random-map": "reelrl.encode.maps:RandomMap",
+}
+
+# What the superblock environment observes.
+STATES: dict[str, str] = {
+    "naive": "reelrl.encode.states:NaiveState",
+    "features": "reelrl.encode.states:FeatureState",
+    "feedback": "reelrl.encode.states:FeedbackState",
 }
 
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,
     "controller": CONTROLLERS,
+    "state": STATES,
 }
 
 

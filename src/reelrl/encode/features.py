@@ -140,7 +140,7 @@ class FrameAnalysis(NamedTuple):
 
 def analyse(features: Features, width: int, height: int) -> FrameAnalysis:
     """Per-frame view of features [..., feature, superblock] of pictures of one size; superblocks count by area."""
-    areas = _areas(width, height)
+    areas = superblock_areas(width, height)
     if features.shape[-2:] != (len(FEATURES), areas.size):
         raise ConfigError(
             f"features have shape {features.shape}, {width}x{height} needs [..., {len(FEATURES)}, {areas.size}]"
@@ -162,7 +162,7 @@ def analyse(features: Features, width: int, height: int) -> FrameAnalysis:
     )
 
 
-def _areas(width: int, height: int) -> NDArray[np.float64]:
+def superblock_areas(width: int, height: int) -> NDArray[np.float64]:
     """Pixels that each superblock holds."""
     columns = np.minimum(SUPERBLOCK, width - np.arange(0, width, SUPERBLOCK))
     rows = np.minimum(SUPERBLOCK, height - np.arange(0, height, SUPERBLOCK))
