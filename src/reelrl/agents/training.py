@@ -1,0 +1,154 @@
+"""One training of a Stable-Baselines3 learner in a run folder: continued, watched, stopped.
+
+training = Training(model, run, evaluate=..., on_step=..., on_episode=..., ...)
+training.resume()                      # to the newest checkpoint, if there is one
+training.learn(total_steps)            # raises Interrupted after Ctrl+C
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import KVWriter, Logger
+
+from reelrl.agents import checkpointing
+from reelrl.runs import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Figures = dict[str, float]
+
+
+class Interrupted(Exception):
+    """Ctrl+C. `resumable`: a checkpoint of this very moment was saved."""
+
+    def __init__(self, resumable: bool) -> None:
+        super().__init__("training was interrupted")
+        self.resumable = resumable
+
+
+@dataclass
+class Training:
+    """Runs `model` in `run`, and tells what happens.
+
+    evaluate      plays the policy as it is and returns its figures, every `eval_every` steps
+    on_step       hears how many steps were made in all
+    on_episode    hears of each ended episode: the step, and its `info`
+    on_interrupt  hears of the first Ctrl+C
+    """
+
+    model: Any
+    run: Run
+    evaluate: Callable[[int], Figures]
+    on_step: Callable[[int], None]
+    on_episode: Callable[[int, dict[str, Any]], None]
+    on_interrupt: Callable[[], None]
+    eval_every: int
+    save_every: int
+
+    def __post_init__(self) -> None:
+        self.stop_asked = False
+        self.noted = 0  # the step of the last look at the clocks of evaluation and saving
+        self.model.set_logger(Logger(None, [_RunWriter(self.run)]))
+
+    def resume(self) -> bool:
+        """Go back to the run's newest checkpoint, if it has one."""
+        saved = self.run.resume()
+        if saved is None:
+            return False
+        checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
+        self.noted = int(saved.state["noted"])
+        return True
+
+    def learn(self, total_steps: int) -> None:
+        """Train until the learner has made `total_steps` in all. The first Ctrl+C ends it after the current rollout."""
+        fresh = self.model.num_timesteps == 0
+        left = total_steps - self.model.num_timesteps
+        if left <= 0:
+            return
+        with _first_interrupt_asks(self._ask_to_stop):
+            try:
+                self.model.learn(left, callback=_Watch(self), log_interval=1, reset_num_timesteps=fresh)
+            except KeyboardInterrupt:
+                raise Interrupted(resumable=False) from None
+        self.save()
+
+    def save(self) -> None:
+        """A checkpoint of this moment; only between rollouts."""
+        tensors, state = checkpointing.export(self.model)
+        self.run.checkpoint(self.model.num_timesteps, tensors, {"learner": state, "noted": self.noted})
+
+    def between_rollouts(self) -> None:
+        """Evaluate and save when it is time; the learner's state is whole only here."""
+        step = self.model.num_timesteps
+        before, self.noted = self.noted, step
+        if step // self.eval_every > before // self.eval_every:
+            self.run.log_metrics(step, self.evaluate(step))
+        if step // self.save_every > before // self.save_every or self.stop_asked:
+            self.save()
+        if self.stop_asked:
+            raise Interrupted(resumable=True)
+
+    def _ask_to_stop(self) -> None:
+        self.stop_asked = True
+        self.on_interrupt()
+
+
+class _Watch(BaseCallback):  # type: ignore[misc]
+    """Stable-Baselines3's hooks, passed on to the training."""
+
+    def __init__(self, training: Training) -> None:
+        super().__init__()
+        self.training = training
+
+    def _on_rollout_start(self) -> None:
+        self.training.between_rollouts()
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "episode" in info:
+                self.training.on_episode(self.num_timesteps, info)
+        self.training.on_step(self.num_timesteps)
+        return True
+
+
+class _RunWriter(KVWriter):  # type: ignore[misc]
+    """The learner's own figures, into the run's metrics; its clock into TensorBoard only, so that runs compare."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:  # noqa: ARG002
+        figures = checkpointing.figures(key_values)
+        self.run.log_metrics(step, {name: value for name, value in figures.items() if not name.startswith("time/")})
+        if "time/fps" in figures:
+            self.run.board.scalars(step, {"time/fps": figures["time/fps"]})
+
+    def close(self) -> None:
+        """Nothing to do: the run closes its logs."""
+
+
+@contextmanager
+def _first_interrupt_asks(ask: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl+C calls `ask`, a second one is a KeyboardInterrupt. Outside the main thread nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def first(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        ask()
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,114 @@
+"""A trained policy as one file: a small network in safetensors, what it decides in JSON. Loading runs no code.
+
+    layers.0.weight (out, in)  layers.0.bias (out) ...      metadata "policy": activation, options, levels, low, high,
+                                                            and the facts it was saved with
+
+The last layer's outputs are, one choice after another, the scores of its options (`options`: how many each choice has),
+or the values themselves, kept within `low` and `high`. Acting needs numpy only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from reelrl.errors import CheckpointError, ConfigError
+from reelrl.files import atomic_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+Activation = Literal["tanh", "relu"]
+Layer = tuple["NDArray[np.float32]", "NDArray[np.float32]"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The greedy choice of a network.
+
+    options    for discrete choices: how many options each has; scores are compared within a choice
+    levels     what the options of a choice mean, where the environment wants numbers rather than their index
+    low, high  for continuous choices: the range of each
+    """
+
+    layers: list[Layer] = field(repr=False)
+    activation: Activation
+    options: tuple[int, ...] = ()
+    levels: tuple[float, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        outputs = sum(self.options) or len(self.low)
+        if not self.layers or len(self.layers[-1][1]) != outputs or len(self.low) != len(self.high):
+            raise CheckpointError(f"the last layer does not have the {outputs} outputs that the actions need")
+
+    @property
+    def inputs(self) -> int:
+        """Length of the observations."""
+        return int(self.layers[0][0].shape[1])
+
+    @property
+    def choices(self) -> int:
+        """How many numbers an action has."""
+        return len(self.options) or len(self.low)
+
+    def act(self, observation: NDArray[Any]) -> NDArray[Any]:
+        """The action, in the environment's own type: int64 for options, float32 for levels and values."""
+        scores = self._scores(np.asarray(observation, np.float32).ravel())
+        if not self.options:
+            return np.clip(scores, np.asarray(self.low, np.float32), np.asarray(self.high, np.float32))
+        if len(set(self.options)) == 1:
+            best = scores.reshape(len(self.options), -1).argmax(axis=1)
+        else:
+            best = np.array([part.argmax() for part in np.split(scores, np.cumsum(self.options)[:-1])])
+        chosen: NDArray[Any] = np.asarray(self.levels, np.float32)[best] if self.levels else best
+        return chosen
+
+    def _scores(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        if len(values) != self.inputs:
+            raise ConfigError(
+                f"the observation has {len(values)} numbers, this policy was trained on {self.inputs}; "
+                "use it on clips of the size and with the state that it was trained with"
+            )
+        for weight, bias in self.layers[:-1]:
+            values = weight @ values + bias
+            values = np.tanh(values) if self.activation == "tanh" else np.maximum(values, 0)
+        weight, bias = self.layers[-1]
+        return weight @ values + bias
+
+    def save(self, path: str | Path) -> None:
+        from safetensors.numpy import save_file
+
+        tensors: dict[str, NDArray[Any]] = {}
+        for index, (weight, bias) in enumerate(self.layers):
+            tensors |= {f"layers.{index}.weight": np.ascontiguousarray(weight), f"layers.{index}.bias": bias}
+        names = ("activation", "options", "levels", "low", "high", "facts")
+        with atomic_path(path) as temporary:
+            save_file(tensors, temporary, {"policy": json.dumps({name: getattr(self, name) for name in names})})
+
+
+def load(path: str | Path) -> Policy:
+    """The policy in a file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            shape = json.loads((file.metadata() or {})["policy"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if shape["activation"] not in get_args(Activation):
+            raise ValueError(f"activation {shape['activation']!r} is unknown")
+        layers = [
+            (tensors[f"layers.{i}.weight"].astype(np.float32), tensors[f"layers.{i}.bias"].astype(np.float32))
+            for i in range(len(tensors) // 2)
+        ]
+        ranges = {name: tuple(shape[name]) for name in ("options", "levels", "low", "high")}
+        return Policy(layers, shape["activation"], **ranges, facts=shape["facts"])
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError) as error:
+        raise CheckpointError(f"{path} holds no policy ({error}); give one that `reel train` saved") from error

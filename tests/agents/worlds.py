@@ -1,0 +1,61 @@
+"""Small environments with known answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Bandit(gym.Env[np.ndarray, np.ndarray]):
+    """Each choice has one right option, told by the sign of its input; the reward is the share of right ones."""
+
+    def __init__(self, options: tuple[int, ...] = (4, 4, 4), length: int = 8) -> None:
+        self.options = np.array(options)
+        self.length = length
+        self.observation_space = spaces.Box(-np.inf, np.inf, (len(options),), np.float32)
+        self.action_space = spaces.MultiDiscrete(self.options)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.time = 0
+        return self.look(), {}
+
+    def look(self) -> np.ndarray:
+        self.observation = np.sign(self.np_random.standard_normal(len(self.options))).astype(np.float32)
+        return self.observation
+
+    def right(self) -> np.ndarray:
+        return np.where(self.observation > 0, self.options - 1, 1)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        reward = float((action == self.right()).mean())
+        self.time += 1
+        return self.look(), reward, self.time >= self.length, False, {}
+
+    def episode_record(self) -> dict[str, Any]:
+        return {"steps": self.time}
+
+
+class Dial(gym.Env[np.ndarray, np.ndarray]):
+    """Continuous: the reward is how near the action is to the observation."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.time = 0
+        return self.look(), {}
+
+    def look(self) -> np.ndarray:
+        self.observation = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self.observation
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        reward = -float(np.abs(action - self.observation).mean())
+        self.time += 1
+        return self.look(), reward, self.time >= 5, False, {}
