@@ -5,6 +5,7 @@ clip ──► EncoderSession.send(frame, qp=, offsets=) ──► receive() ─
              └─► Encoder (svtav1, aom): one stream in a stock library
 """
 
+import importlib
 from typing import Any
 
 from reelrl.encode.backends import Capabilities, probe
@@ -16,6 +17,18 @@ from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
 from reelrl.encode.worker import WorkerSession
 
+_HOMES = {
+    "AbstractState": "states",
+    "Av1GymEnv": "superblock_env",
+    "NaiveState": "states",
+    "Outcome": "rewards",
+    "Script": "script",
+    "SuperblockQpEnv": "superblock_env",
+    "ZERO_MAP": "maps",
+    "register_callbacks": "script",
+    "run": "script",
+}
+
 __all__ = [
     "Capabilities",
     "Encoded",
@@ -24,22 +37,18 @@ __all__ = [
     "FrameType",
     "LeakyBucket",
     "Packet",
-    "Script",
     "WorkerSession",
     "encode_clip",
     "encode_packets",
     "first_pass",
     "normal_scheduling",
     "probe",
-    "register_callbacks",
-    "run",
+    *_HOMES,
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """The scripting functions bring OpenCV and numba, so they are imported when first asked for."""
-    if name in ("Script", "register_callbacks", "run"):
-        from reelrl.encode import script
-
-        return getattr(script, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Scripts and environments bring OpenCV and numba, so they are imported when first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -17,7 +17,7 @@ from reelrl.content.quality import PSNR_CAP_DB, psnr_from_sse
 from reelrl.encode.backends import probe
 from reelrl.encode.block_error import block_sse
 from reelrl.encode.coding import encode_packets
-from reelrl.encode.decoding import decode
+from reelrl.encode.decoding import decoded
 from reelrl.encode.packet import FrameType
 from reelrl.encode.rate_loop import LeakyBucket
 from reelrl.files import cache_dir
@@ -25,6 +25,8 @@ from reelrl.kept import keep, kept
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
@@ -83,9 +85,9 @@ class Baseline:
         y, cb, cr = np.minimum(self.psnr.max(0) + PSNR_HEADROOM_DB, PSNR_CAP_DB).tolist()
         return y, cb, cr
 
-    def pictures(self) -> list[Frame]:
+    def pictures(self) -> Iterator[Frame]:
         """The reconstructed frames, decoded anew: the stream is a hundredth of their size."""
-        return decode(self.packets)
+        return decoded(self.packets)
 
 
 def plane_psnr(sse: tuple[int, int, int], luma_pixels: int, caps: Scores = (PSNR_CAP_DB,) * 3) -> Scores:
@@ -169,7 +171,7 @@ def _key(clip: Clip, settings: EncoderSettings, target_kbps: float | None) -> st
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _load(path: Any, clip: Clip) -> Baseline | None:
+def _load(path: Path, clip: Clip) -> Baseline | None:
     body = kept(path)
     if body is None:
         return None

@@ -11,15 +11,20 @@ from reelrl.content.frame import Frame
 from reelrl.errors import ContentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 def decode(packets: Iterable[bytes]) -> list[Frame]:
     """The frames of an AV1 stream, in display order."""
+    return list(decoded(packets))
+
+
+def decoded(packets: Iterable[bytes]) -> Iterator[Frame]:
+    """The same, one by one."""
     decoder: Any = av.CodecContext.create("libdav1d", "r")
     try:
-        pictures = [picture for packet in packets for picture in decoder.decode(av.Packet(packet))]
-        pictures += decoder.decode(None)
+        for packet in (*packets, None):
+            for picture in decoder.decode(None if packet is None else av.Packet(packet)):
+                yield Frame(np.ascontiguousarray(picture.to_ndarray()).reshape(-1), picture.width, picture.height)
     except av.FFmpegError as error:
         raise ContentError(f"dav1d refuses the stream: {error}; it is cut or no AV1") from error
-    return [Frame(np.ascontiguousarray(p.to_ndarray()).reshape(-1), p.width, p.height) for p in pictures]

@@ -13,7 +13,7 @@ import numpy as np
 from reelrl.config import from_mapping, to_mapping
 from reelrl.content.sources import open_clip
 from reelrl.encode.backends import probe
-from reelrl.encode.coding import encode_packets
+from reelrl.encode.coding import encode_packets, first_pass, wants_statistics
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError, ContentError, EncoderError
 
@@ -84,6 +84,8 @@ def replay(record: dict[str, Any], clip: Clip | None = None) -> bytes:
     build, found = record["build"], probe(settings.backend).version
     if build["version"] != found:
         raise EncoderError(f"the episode was coded by {settings.backend} {build['version']}, here is {found}")
+    # An episode that was left early was still coded with the statistics of the whole clip.
+    statistics = first_pass(clip, settings) if wants_statistics(settings) else None
     qps, offsets = record["qps"], record["offsets"]
     clip = clip if len(qps) == clip.frame_count else clip.window(0, len(qps))
 
@@ -91,7 +93,7 @@ def replay(record: dict[str, Any], clip: Clip | None = None) -> bytes:
         chosen = offsets[number]
         return {"qp": qps[number], "offsets": None if chosen is None else np.array(chosen, np.int32)}
 
-    packets = [packet.data for packet in encode_packets(clip, settings, decide)]
+    packets = [packet.data for packet in encode_packets(clip, settings, decide, statistics=statistics)]
     if digest(packets) != record["sha256"]:
         raise EncoderError("the replay gave other bytes than the record; the encoder or its settings are not the same")
     return b"".join(packets)

@@ -6,6 +6,7 @@ import math
 import warnings
 from contextlib import suppress
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
 
     ## Episode
     One step is one frame, in display order; the last frame of the clip, or of its first `max_frames`, terminates.
+    `outcome` is what became of the frame last coded, reconstruction included.
 
     ## Arguments
     `target_kbps` holds a bitrate by moving the frames' QP (the encoder's own rate control would ignore maps). With
@@ -132,7 +134,8 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._packets: list[bytes] = []
         self._complete: list[bytes] = []
         self._sent: list[tuple[int | None, Offsets | None]] = []
-        self._totals: dict[str, Any] = {}
+        self._reward_sum = self._psnr_sum = 0.0
+        self.outcome: Outcome | None = None
 
     # -- what is known of the clip -----------------------------------------------------------------------------------
 
@@ -199,7 +202,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
     def _baseline_states(self, told: list[BaselineObservation]) -> Observation:
         """What the state gives while the baseline is coded, [frames, length]."""
         listens = type(self.state).feedback is not AbstractState.feedback
-        recons = self.baseline.pictures() if listens else [None] * len(told)
+        recons = self.baseline.pictures() if listens else repeat(None, len(told))
         self.state.reset()
         seen = []
         for frame, recon, facts in zip(self.clip, recons, told, strict=True):
@@ -227,7 +230,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._session = EncoderSession(self.settings, statistics=self._statistics)
         self._qps = FrameQp(self.settings, self.target_kbps)
         self._packets, self._sent = [], []
-        self._totals = {"bytes": 0, "reward": 0.0, "psnr_y": 0.0, "baseline_bytes": self.baseline.total_bytes}
+        self._reward_sum = self._psnr_sum = 0.0
         self._number = 0
         self._frames = iter(self.clip)
         self.state.reset()
@@ -249,7 +252,9 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         outcome = self._outcome_of(packet, frame, offsets)
         reward = self._rewarded(outcome)
         self.state.feedback(outcome)
-        self._count(outcome, reward)
+        self.outcome = outcome
+        self._reward_sum += reward
+        self._psnr_sum += outcome.psnr[0]
         self._number = number + 1
         ended = self._number == self.clip.frame_count
         if ended:
@@ -357,11 +362,6 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             raise InvalidRewardError(f"the reward of frame {outcome.number} is {reward}; a reward is a finite number")
         return reward
 
-    def _count(self, outcome: Outcome, reward: float) -> None:
-        self._totals["bytes"] += outcome.size_bytes
-        self._totals["reward"] += reward
-        self._totals["psnr_y"] += outcome.psnr[0] / self.clip.frame_count
-
     def _info(self, outcome: Outcome, offsets: Offsets | None) -> dict[str, Any]:
         return {
             "frame_number": outcome.number,
@@ -405,6 +405,14 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         """The episode so far as a plain dict that `replay` codes again to the same bytes."""
         if not self._packets:
             raise ConfigError("there is no episode to record; reset() and step() first")
+        frames = len(self._packets)
+        totals = {
+            "bytes": sum(map(len, self._packets)),
+            "baseline_bytes": sum(self._baseline_sizes[:frames]),
+            "psnr_y": self._psnr_sum / frames,
+            "baseline_psnr_y": float(self.baseline.psnr[:frames, 0].mean()),
+            "reward": self._reward_sum,
+        }
         return episodes.record_of(
             self.clip,
             video=self._video,
@@ -413,7 +421,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             seed=self._seed,
             sent=self._sent,
             packets=self._packets,
-            totals=dict(self._totals),
+            totals=totals,
         )
 
     def replay(self, record: dict[str, Any]) -> bytes:
