@@ -17,7 +17,7 @@ from reelrl.content.generated import generated_clip
 from reelrl.encode import EncoderSession, EncoderSettings, probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,13 +104,15 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def run_python(code: str, *, timeout_s: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_python(
+    code: str, *, timeout_s: float = 60, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a program of its own; libraries are loaded once per process, so a broken one needs a fresh process."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
         timeout=timeout_s,
-        env=os.environ | environment,
+        env={**os.environ, **(environment or {})},
         check=False,
     )

@@ -1,0 +1,235 @@
+"""Encoders that do not answer and users who do not wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reelrl.encode import EncoderSession
+from reelrl.encode.backends import encoder_class
+from reelrl.encode.lane import Lane
+from reelrl.errors import EncoderError, EncoderTimeout
+from tests.encode.makers import BACKENDS, run_python, scene, settings_for, thread_count, threads_fall_to
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+each_backend = pytest.mark.parametrize("backend", BACKENDS)
+GOOD = next(iter(scene("street", 1)))
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """An event that blocked jobs wait for; opened at the end, so that their threads leave."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+# -- lanes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_lane_gives_results_and_errors_of_its_jobs() -> None:
+    lane = Lane("test")
+    assert lane.call(lambda: 6 * 7, 5, "multiply") == 42
+    with pytest.raises(ZeroDivisionError):
+        lane.call(lambda: 1 // 0, 5, "divide")
+    assert lane.call(threading.get_ident, 5, "tell its thread") != threading.get_ident()
+    lane.close()
+
+
+def test_a_lane_uses_one_thread_and_ends_it() -> None:
+    threads = thread_count()
+    lane = Lane("test")
+    assert len({lane.call(threading.get_ident, 5, "tell") for _ in range(5)}) == 1
+    lane.close()
+    assert threads_fall_to(threads)
+
+
+def test_a_job_that_blocks_costs_its_deadline_and_no_more(gate: threading.Event) -> None:
+    lane = Lane("test")
+    started = time.monotonic()
+    with pytest.raises(EncoderTimeout, match=r"the encoder did not wake up within 0\.2 s; the session is lost"):
+        lane.call(gate.wait, 0.2, "wake up")
+    assert 0.2 <= time.monotonic() - started < 1
+    with pytest.raises(EncoderTimeout, match="cannot go on: an earlier call never came back"):
+        lane.call(lambda: None, 60, "go on")
+    lane.close()
+    assert time.monotonic() - started < 1
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------
+
+
+def blocked_session(backend: str, gate: threading.Event, deadline_s: float = 0.3) -> EncoderSession:
+    """A session whose encoder never answers again."""
+    session = EncoderSession(settings_for(scene("street", 1), backend, deadline_s=deadline_s))
+    encoder = session._encoder
+
+    def block(*_: object) -> list[object]:
+        gate.wait()
+        return []
+
+    encoder.encode = block  # type: ignore[union-attr, method-assign]
+    return session
+
+
+@each_backend
+def test_a_hanging_encoder_is_given_up_at_the_deadline(backend: str, gate: threading.Event) -> None:
+    started = time.monotonic()
+    session = blocked_session(backend, gate)
+    with pytest.raises(EncoderTimeout, match=r"did not code frame 0 within 0\.3 s.*WorkerSession"):
+        session.send(GOOD)
+    for use in (lambda: session.send(GOOD), session.flush, session.statistics):
+        with pytest.raises(EncoderError, match=r"the session failed before: the encoder did not code frame 0"):
+            use()
+    session.close()
+    session.close()
+    assert time.monotonic() - started < 2
+
+
+@each_backend
+def test_other_sessions_go_on_beside_a_hanging_one(backend: str, gate: threading.Event) -> None:
+    with blocked_session(backend, gate) as stuck:
+        with pytest.raises(EncoderTimeout):
+            stuck.send(GOOD)
+        with EncoderSession(settings_for(scene("street", 1), backend)) as other:
+            other.send(GOOD)
+            assert len(other.flush()) == 1
+
+
+@each_backend
+def test_a_process_with_a_hanging_encoder_can_end(backend: str) -> None:
+    code = f"""
+    import threading
+    from tests.faults.test_encoder_hangs import GOOD, blocked_session
+    from reelrl.errors import EncoderTimeout
+    session = blocked_session({backend!r}, threading.Event())
+    try:
+        session.send(GOOD)
+    except EncoderTimeout as error:
+        print("late")
+    """
+    started = time.monotonic()
+    done = run_python(textwrap.dedent(code), timeout_s=30)
+    assert (done.returncode, done.stdout) == (0, "late\n"), done.stderr
+    assert time.monotonic() - started < 20
+
+
+@each_backend
+def test_a_process_that_forgets_to_close_ends_well(backend: str) -> None:
+    code = f"""
+    from reelrl.encode import EncoderSession
+    from tests.encode.makers import scene, settings_for
+    clip = scene("street", 3)
+    kept = [EncoderSession(settings_for(clip, {backend!r})) for _ in range(3)]
+    for session in kept:
+        for frame in clip:
+            session.send(frame)
+    print("end")
+    """
+    done = run_python(textwrap.dedent(code))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+# -- interrupts --------------------------------------------------------------------------------------------------
+
+
+def interrupt_soon(after_s: float) -> threading.Timer:
+    timer = threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+@each_backend
+def test_an_interrupt_reaches_the_caller_while_the_encoder_works(backend: str, gate: threading.Event) -> None:
+    session = blocked_session(backend, gate, deadline_s=30)
+    started = time.monotonic()
+    interrupt_soon(0.2)
+    with pytest.raises(KeyboardInterrupt):
+        session.send(GOOD)
+    assert time.monotonic() - started < 2
+    # The frame was coded behind our back: going on would give a stream with a gap.
+    with pytest.raises(EncoderError, match="failed before: interrupted while it should code frame 0"):
+        session.send(GOOD)
+    gate.set()
+    threads = thread_count()
+    session.close()
+    assert threads_fall_to(threads - 1)
+
+
+@each_backend
+def test_an_encoder_whose_opening_was_interrupted_is_freed(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening = encoder_class(backend)
+    settings = settings_for(scene("street", 1), backend)
+    made = []
+
+    class Slow(opening):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            super().__init__(*args, **kwargs)
+            made.append(self)
+            time.sleep(0.5)
+
+    with EncoderSession(settings):
+        pass  # loads the library and what it keeps
+    threads = thread_count()
+    monkeypatch.setattr("reelrl.encode.session.encoder_class", lambda _name: Slow)
+    interrupt_soon(0.2)
+    with pytest.raises(KeyboardInterrupt):
+        EncoderSession(settings)
+    assert len(made) == 1
+    assert threads_fall_to(threads)
+
+
+INTERRUPTED = """
+import sys, threading, time
+from reelrl.encode import {kind} as Kind
+from reelrl.encode.scheduling import thread_classes
+from tests.encode.makers import scene, settings_for
+clip = scene("street", 12, (352, 288))
+frames = list(clip)
+session = Kind(settings_for(clip, {backend!r}, {structure!r}, preset=4))
+print("coding", flush=True)
+try:
+    while True:
+        for frame in frames:
+            session.send(frame)
+            session.receive()
+except KeyboardInterrupt:
+    started = time.monotonic()
+    session.close()
+    assert time.monotonic() - started < 5, "closing took long"
+    left = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    print("interrupted", left, flush=True)
+    raise
+"""
+
+
+@pytest.mark.parametrize("kind", ["EncoderSession", "WorkerSession"])
+@pytest.mark.parametrize(
+    ("backend", "structure"), [("svtav1", "low_delay"), ("svtav1", "random_access"), ("aom", "low_delay")]
+)
+def test_ctrl_c_ends_a_program_that_encodes(kind: str, backend: str, structure: str) -> None:
+    code = INTERRUPTED.format(kind=kind, backend=backend, structure=structure)
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "coding\n"
+        time.sleep(0.3)
+        started = time.monotonic()
+        program.send_signal(signal.SIGINT)
+        output, errors = program.communicate(timeout=30)
+    finally:
+        program.kill()
+    assert time.monotonic() - started < 10
+    assert output == "interrupted []\n", errors
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert program.returncode == -signal.SIGINT
