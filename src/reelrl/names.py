@@ -43,6 +43,7 @@ CONTROLLERS: dict[str, str] = {
     "variance-map": "reelrl.encode.maps:VarianceMap",
     "motion-map": "reelrl.encode.maps:MotionMap",
     "random-map": "reelrl.encode.maps:RandomMap",
+    "learned-map": "reelrl.encode.learned_maps:LearnedMap",
 }
 
 # What the superblock environment observes.

@@ -39,7 +39,8 @@ def make_training(run: Run, settings: LearnerSettings, envs: int = 2, on_step: A
     return Training(
         model,
         run,
-        evaluate=lambda step: {"eval/step": float(step)},
+        evaluate=lambda: {"eval/reward": -float(model.num_timesteps)},
+        on_best=lambda step, figures: run.log_episode({"best": step, **figures}),
         on_step=on_step,
         on_episode=lambda step, info: run.log_episode({"step": step, "reward": info["episode"]["r"]}),
         on_interrupt=lambda: None,
@@ -138,7 +139,8 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
 def test_evaluations_come_when_they_are_due(tmp_path: Path) -> None:
     with new_run(tmp_path) as run:
         make_training(run, PPO, envs=1).learn(100)
-        assert [line["step"] for line in run.metrics() if "eval/step" in line] == [40, 80]
+        assert [line["step"] for line in run.metrics() if "eval/reward" in line] == [40, 80]
+        assert [line["best"] for line in run.episodes() if "best" in line] == [40]
 
 
 def test_retracing_gives_the_same_observation_and_the_same_future() -> None:

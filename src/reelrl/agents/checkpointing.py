@@ -49,13 +49,16 @@ class Retraceable(gym.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
+        self._seed: int | None = None
         self._beginning: dict[str, Any] = {}
         self._actions: list[NDArray[Any]] = []
         self._reward = 0.0
         self._start_s = time.monotonic()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._beginning = {"seed": seed} if seed is not None else seeding.capture(self.unwrapped.np_random)
+        self._seed = self._seed if seed is None else seed
+        chance = seeding.capture(self.unwrapped.np_random) if seed is None else {}
+        self._beginning = {"seed": self._seed, **chance}
         self._actions, self._reward = [], 0.0
         return self.env.reset(seed=seed, options=options)
 
@@ -75,10 +78,10 @@ class Retraceable(gym.Wrapper[Any, Any, Any, Any]):
 
     def retrace(self, beginning: dict[str, Any], actions: NDArray[Any]) -> Any:
         """Go back to where `trace` was called; returns the observation there."""
-        seed = beginning.get("seed")
-        if seed is None:
+        observation, _ = self.reset(seed=beginning["seed"])
+        if "generator" in beginning:
             self.unwrapped.np_random = seeding.restore(beginning)
-        observation, _ = self.reset(seed=seed)
+            observation, _ = self.reset()
         for action in actions:
             observation = self.step(action)[0]
         self._start_s = time.monotonic() - float(beginning["elapsed_s"])

@@ -7,6 +7,7 @@ training.learn(total_steps)            # raises Interrupted after Ctrl+C
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable
@@ -38,7 +39,8 @@ class Interrupted(Exception):
 class Training:
     """Runs `model` in `run`, and tells what happens.
 
-    evaluate      plays the policy as it is and returns its figures, every `eval_every` steps
+    evaluate      plays the policy as it is and returns its figures, with "eval/reward", every `eval_every` steps
+    on_best       hears when that reward is the best so far: the step, and the figures
     on_step       hears how many steps were made in all
     on_episode    hears of each ended episode: the step, and its `info`
     on_interrupt  hears of the first Ctrl+C
@@ -46,7 +48,8 @@ class Training:
 
     model: Any
     run: Run
-    evaluate: Callable[[int], Figures]
+    evaluate: Callable[[], Figures]
+    on_best: Callable[[int, Figures], None]
     on_step: Callable[[int], None]
     on_episode: Callable[[int, dict[str, Any]], None]
     on_interrupt: Callable[[], None]
@@ -55,7 +58,8 @@ class Training:
 
     def __post_init__(self) -> None:
         self.stop_asked = False
-        self.noted = 0  # the step of the last look at the clocks of evaluation and saving
+        self.noted = 0  # the step of the last look at what is due
+        self.best = -math.inf
         self.model.set_logger(Logger(None, [_RunWriter(self.run)]))
 
     def resume(self) -> bool:
@@ -64,7 +68,7 @@ class Training:
         if saved is None:
             return False
         checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
-        self.noted = int(saved.state["noted"])
+        self.noted, self.best = int(saved.state["noted"]), float(saved.state["best"])
         return True
 
     def learn(self, total_steps: int) -> None:
@@ -83,14 +87,24 @@ class Training:
     def save(self) -> None:
         """A checkpoint of this moment; only between rollouts."""
         tensors, state = checkpointing.export(self.model)
-        self.run.checkpoint(self.model.num_timesteps, tensors, {"learner": state, "noted": self.noted})
+        ours = {"learner": state, "noted": self.noted, "best": self.best}
+        self.run.checkpoint(self.model.num_timesteps, tensors, ours)
+
+    def assess(self) -> Figures:
+        """Evaluate now, and log it."""
+        step, figures = self.model.num_timesteps, self.evaluate()
+        self.run.log_metrics(step, figures)
+        if figures["eval/reward"] > self.best:
+            self.best = figures["eval/reward"]
+            self.on_best(step, figures)
+        return figures
 
     def between_rollouts(self) -> None:
         """Evaluate and save when it is time; the learner's state is whole only here."""
         step = self.model.num_timesteps
         before, self.noted = self.noted, step
         if step // self.eval_every > before // self.eval_every:
-            self.run.log_metrics(step, self.evaluate(step))
+            self.assess()
         if step // self.save_every > before // self.save_every or self.stop_asked:
             self.save()
         if self.stop_asked:

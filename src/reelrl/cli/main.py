@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
     "train abr": ("reelrl.cli.train_abr", "train a bitrate controller for streaming"),
+    "train superblock": ("reelrl.cli.train_superblock", "train an agent that places QP offsets inside frames"),
     "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
 }
 

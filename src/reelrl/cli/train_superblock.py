@@ -1,0 +1,199 @@
+"""Train an agent that places QP offsets on the superblocks of each frame.
+
+reel train superblock --file clip.y4m                             PPO over whole maps, into runs/
+reel train superblock --file clip.y4m --algorithm dqn             branching DQN: one head of 7 offsets per superblock
+reel train superblock --file clip.y4m --action features           weights of a few features instead: learns faster
+reel train superblock --file clip.y4m --config av1-gym            the hyper-parameters of the older gym
+reel train superblock --resume runs/0007                          go on where a run stopped, exactly
+
+Artifacts lie in the run's folder: baseline_output.ivf, final_ppo_model.safetensors, final_encoder_video.ivf,
+monitor.csv. Ctrl+C ends the training after the rollout under way and saves interrupted_*; again, at once.
+DQN needs options to choose among: it takes maps as they are, and the weights of features in 7 levels each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reelrl.cli import options, output
+
+if TYPE_CHECKING:
+    import argparse
+
+    from reelrl.evaluation.superblock_training import Listeners, SuperblockTrainer, SuperblockTraining
+    from reelrl.progress import Progress
+
+# Option -> setting. An option that is not given leaves its setting as the defaults or --config have it.
+SETTINGS = {
+    "file": "files",
+    "total_iteration": "total_iteration",
+    "max_frames": "max_frames",
+    "eval_freq": "eval_freq",
+    "save_freq": "save_freq",
+    "lambda_rd": "lambda_rd",
+    "state": "state",
+    "reward": "reward",
+    "action": "action",
+    "weights": "weights",
+    "target_kbps": "target_kbps",
+    "normalise": "normalise",
+    "backend": "encoder.backend",
+    "algorithm": "learner.algorithm",
+    "learning_rate": "learner.learning_rate",
+    "batch_size": "learner.batch_size",
+    "n_steps": "learner.n_steps",
+}
+LINES = 20  # of progress, where there is no terminal to draw a bar on
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--file", nargs="+", metavar="CLIP", help="clip to learn on; several of one size are learned on together")
+    add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
+    add("--algorithm", choices=("ppo", "dqn"), help="how to learn (default ppo)")
+    add("--total-iteration", type=int, metavar="N", help="how often the clip is played in all (default 50)")
+    add("--learning-rate", type=float, metavar="R", help="default 3e-4")
+    add("--batch-size", type=int, metavar="N", help="default 64")
+    add("--n-steps", type=int, metavar="N", help="frames per update of PPO; -1, the default, is the clip's length")
+    add("--lambda-rd", type=float, metavar="L", help="weight of bytes in the reward `rd` (default 0.1)")
+    add("--max-frames", type=int, metavar="N", help="frames of the clip to use (default 100)")
+    add("--eval-freq", type=int, metavar="N", help="frames between evaluations (default 5000)")
+    add("--save-freq", type=int, metavar="N", help="frames between checkpoints (default 10000)")
+    add("--state", metavar="NAME", help="what the agent sees: naive, features, feedback, or package.module:Class")
+    add("--reward", metavar="NAME", help="psnr_gain, rd, ssim, weighted, or package.module:function")
+    add("--weights", metavar="NAME", help="what the reward `weighted` cares about: moving, centre, detail")
+    add("--action", choices=("map", "features"), help="an offset per superblock, or weights of features (default map)")
+    add("--target-kbps", type=float, metavar="N", help="hold this bitrate by moving the frames' QP")
+    add("--backend", choices=("aom", "svtav1"), help="the encoder (default aom)")
+    add(
+        "--disable-observation-normalization",
+        dest="normalise",
+        action="store_const",
+        const=False,
+        help="leave observations as they are",
+    )
+    options.add_seed(parser)
+    options.add_settings(parser)
+    add("--resume", metavar="RUN", help="continue this run; its own settings and seed hold, but for --total-iteration")
+    add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.agents.ppo import use_threads
+    from reelrl.agents.training import Interrupted
+    from reelrl.cli.main import DONE, INTERRUPTED
+    from reelrl.evaluation.superblock_training import SuperblockTrainer
+    from reelrl.progress import Progress
+    from reelrl.runs import Run
+
+    use_threads(args.threads)
+    settings, seed = _settings(args)
+    trainer = SuperblockTrainer(settings, seed)
+    if args.resume:
+        run_folder = Run.open(args.resume)
+    else:
+        name = f"superblock-{settings.algorithm}"
+        run_folder = Run.create(
+            args.output_dir, settings, stage="superblock", name=name, seed=seed, facts=trainer.facts()
+        )
+    with run_folder, Progress("train", trainer.total_steps, unit="steps") as progress:
+        trainer.attach(run_folder, _listeners(trainer, progress))
+        _introduce(trainer, seed)
+        progress.total = trainer.total_steps - trainer.steps_done
+        try:
+            figures = trainer.train()
+        except Interrupted as stopped:
+            _explain_stop(trainer, stopped.resumable)
+            return INTERRUPTED
+        finally:
+            trainer.close()
+    output.line("final", f"reward {figures['eval/reward']:.3f}", *_shown(figures))
+    output.line("saved", run_folder.artifacts, "model, stream, baseline and monitor.csv")
+    output.next_command(f"reel evaluate superblock {run_folder.folder}")
+    return DONE
+
+
+def _settings(args: argparse.Namespace) -> tuple[SuperblockTraining, int]:
+    """The defaults, then --config, then the options, then --set; of a resumed run, its own."""
+    from reelrl import config
+    from reelrl.evaluation.superblock_training import SuperblockTraining
+    from reelrl.runs import RunFolder
+
+    if args.resume:
+        folder = RunFolder(args.resume)
+        own = folder.settings(SuperblockTraining)
+        more = {} if args.total_iteration is None else {"total_iteration": args.total_iteration}
+        return config.merge(own, more), int(folder.meta["seed"])
+    chosen = config.named(SuperblockTraining(), args.config) if args.config else SuperblockTraining()
+    return config.override(config.merge(chosen, _given(args)), args.set), args.seed
+
+
+def _given(args: argparse.Namespace) -> dict[str, Any]:
+    """The options that were given, nested as the settings are."""
+    changes: dict[str, Any] = {}
+    for option, setting in SETTINGS.items():
+        value = getattr(args, option)
+        if value is None:
+            continue
+        *folders, name = setting.split(".")
+        place = changes
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[name] = value
+    return changes
+
+
+def _introduce(trainer: SuperblockTrainer, seed: int) -> None:
+    env, facts = trainer.envs[0], trainer.facts()
+    output.line("run", trainer.run.folder, f"seed {seed}", facts["encoder"], f"{trainer.total_steps} steps")
+    rows, columns = env.grid
+    clip = f"{env.clip.width}x{env.clip.height}, {rows} x {columns} superblocks, {trainer.frames} frames"
+    output.line("clip", " ".join(trainer.settings.files), clip)
+    if trainer.settings.algorithm == "dqn":
+        choices = len(trainer.model.action_space.nvec)
+        output.line("dqn", f"{choices} branches x 7", "DQN needs options: one head per choice, the levels of an offset")
+    if trainer.steps_done:
+        output.line("resume", f"step {trainer.steps_done}")
+
+
+def _listeners(trainer: SuperblockTrainer, progress: Progress) -> Listeners:
+    from reelrl.evaluation.superblock_training import Listeners
+    from reelrl.progress import duration
+
+    total = trainer.total_steps
+    begun: list[int] = []
+
+    def step(done: int) -> None:
+        if not begun:
+            begun.append(done - len(trainer.envs))
+        progress.update(done - begun[0] - progress.done)
+
+    def episode(done: int, figures: dict[str, float]) -> None:
+        progress.figures["reward"] = figures["reward"]
+        if done * LINES // total > (done - trainer.frames) * LINES // total:
+            left_s = (total - done) / progress.rate if progress.done else None
+            pace = f"{progress.rate:.0f} steps/s   {duration(left_s)} left"
+            output.line("step", f"{done} / {total}", f"reward {figures['reward']:.3f}", *_shown(figures), pace)
+
+    def evaluation(done: int, figures: dict[str, float]) -> None:
+        if done < total:  # the last one is told at the end
+            output.line("eval", f"{done} / {total}", f"reward {figures['eval/reward']:.3f}", *_shown(figures))
+
+    def interrupt() -> None:
+        output.line("stop", "after this rollout", "Ctrl+C again stops at once")
+
+    return Listeners(step, episode, evaluation, interrupt)
+
+
+def _shown(figures: dict[str, float]) -> list[str]:
+    ratio = figures.get("bytes_ratio", figures.get("eval/bytes_ratio", 1.0))
+    return [f"bytes {100 * (ratio - 1):+.2f} %"]
+
+
+def _explain_stop(trainer: SuperblockTrainer, resumable: bool) -> None:
+    problems = trainer.save_interrupted()
+    output.line("stopped", f"step {trainer.steps_done}", "model and last complete stream saved as interrupted_*")
+    for problem in problems:
+        output.line("note", problem)
+    if resumable or trainer.run.checkpoints.all():
+        output.next_command(f"reel train superblock --resume {trainer.run.folder}")
