@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,9 +24,6 @@ from reelrl.stream.traces import Trace
 from reelrl.stream.validation import Validator
 from reelrl.stream.vector import AbrVectorEnv
 from tests.stream.helpers import bumpy_ladder, links
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CPU = torch.device("cpu")
 SHORT = [
@@ -79,6 +76,17 @@ def test_samples_follow_the_probabilities() -> None:
     torch.testing.assert_close(log_probs.exp(), torch.tensor([0.7, 0.2, 0.1])[actions])
 
 
+def test_memory_starts_anew_with_every_video() -> None:
+    """Two videos in a row leave the same memory as the second alone."""
+    env = TorchAbr(links(4)[:1], bumpy_ladder(6), 1, preset="pensieve", noise=False)
+    players = TorchPlayers(env)
+    first = players.reset()[0]
+    seen = [first, *(players.step(torch.tensor([k % 6]))[0] for k in range(9))]
+    torch.testing.assert_close(seen[5], first, rtol=0.0, atol=0.0)
+    rates = torch.log(seen[4][0, 2, 3:8] * 8.0 + 1e-3)
+    torch.testing.assert_close(seen[4][0, 0, -1], rates.min())
+
+
 def test_hints_are_the_true_future_rates() -> None:
     trace = Trace.from_slots("t", [4000.0, 6000.0], [1000.0, 3000.0])
     table = torch_links([trace], PENSIEVE, CPU)
@@ -117,7 +125,7 @@ def test_policies_survive_a_round_trip_and_refuse_strangers(tmp_path: Path) -> N
     policy = make_policy(6, 16, 3, CPU)
     save_policy(policy, tmp_path / "p.safetensors", {"score": 1.0})
     again, facts = load_policy(tmp_path / "p.safetensors")
-    state = torch.rand(4, 6, 8)
+    state = torch.rand(4, 6, 9)
     torch.testing.assert_close(again.logits(state), policy.logits(state), rtol=0.0, atol=0.0)
     assert facts == {"score": 1.0}
     controller = Learned(tmp_path / "p.safetensors")
@@ -133,7 +141,7 @@ def test_the_validator_and_the_scalar_session_agree() -> None:
 
     class Greedy(Learned):
         def __init__(self, policy: AbrPolicy) -> None:
-            self.policy, self.sampled = policy, False
+            self.policy, self.sampled, self.path = policy, False, Path("greedy")
 
     policy = make_policy(6, 16, 1, CPU)
     traces = links(6)

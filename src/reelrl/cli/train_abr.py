@@ -49,6 +49,6 @@ def run(args: argparse.Namespace) -> int:
             output.line("step", step, *shown)
 
         best = trainer.train(run_folder, report)
-    output.line("best", f"{best:.4f}", "mean QoE per chunk over the validation pools")
+    output.line("best", f"{best:.4f}", "QoE per chunk over the validation pools")
     output.next_command(f"reel evaluate abr {run_folder.folder} robustmpc oracle")
     return 0

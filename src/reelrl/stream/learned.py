@@ -11,7 +11,7 @@ import torch
 
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.files import atomic_path
-from reelrl.stream.policy import AbrPolicy
+from reelrl.stream.policy import MEMORY, AbrPolicy, remember, with_memory
 from reelrl.stream.weights import SHIPPED
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Learned:
         self.policy, self.facts = load_policy(self.path)
         self.sampled = sampled
         self._rng = np.random.default_rng(0)
+        self._memory = torch.zeros(1, MEMORY)
 
     def reset(self, seed: int, episode: Session) -> None:
         """Check that the ladder has as many rungs as the network."""
@@ -67,11 +68,14 @@ class Learned:
                 "train one for this ladder with `reel train abr`"
             )
         self._rng = np.random.default_rng(seed)
+        self._memory = torch.zeros(1, MEMORY)
 
     def act(self, observation: Observation) -> int:
         """The rung."""
         with torch.no_grad():
-            logits = self.policy.logits(torch.from_numpy(np.ascontiguousarray(observation))[None])[0].numpy()
+            state = torch.from_numpy(np.ascontiguousarray(observation))[None]
+            self._memory = remember(self._memory, state)
+            logits = self.policy.logits(with_memory(state, self._memory))[0].numpy()
         if self.sampled:
             logits = logits + self._rng.gumbel(size=logits.shape)
         return int(np.argmax(logits))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reelrl.stream.policy import HINT_EDGES_S
+from reelrl.stream.policy import HINT_EDGES_S, MEMORY, remember, with_memory
 from reelrl.stream.torch_env import TorchAbr
 from reelrl.stream.torch_rule import TorchLinks, find_slot, torch_links
 
@@ -36,17 +36,23 @@ class TorchPlayers:
     def __init__(self, env: TorchAbr, compiled: bool = False) -> None:
         self.env = env
         self._rates = torch.compile(future_rates, dynamic=False) if compiled else future_rates
+        self._remember = torch.compile(remember, dynamic=False) if compiled else remember
+        self._memory = torch.zeros(env.num_envs, MEMORY, device=env.device)
         self.rungs = env.video.rungs
         self._ended = {flag: torch.full((env.num_envs,), flag, device=env.device) for flag in (False, True)}
 
     def reset(self) -> tuple[Tensor, Tensor]:
         """Begin everyone's first video."""
-        return self.env.reset(), self._hints()
+        return self._seen(self.env.reset()), self._hints()
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """One chunk for everyone."""
         observations, rewards, ended, _ = self.env.step(actions)
-        return observations, self._hints(), rewards.float(), self._ended[ended]
+        return self._seen(observations), self._hints(), rewards.float(), self._ended[ended]
+
+    def _seen(self, state: Tensor) -> Tensor:
+        self._memory = self._remember(self._memory, state)
+        return with_memory(state, self._memory)
 
     def _hints(self) -> Tensor:
         return self._rates(self.env.links, self.env.trace, self.env.clock_s)
@@ -62,6 +68,7 @@ class TorchPlayers:
             "obs": env.obs,
             "chunk": torch.tensor(env.chunk),
             "generator": env.generator.get_state(),
+            "memory": self._memory,
         }
 
     def restore(self, saved: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -71,7 +78,8 @@ class TorchPlayers:
             setattr(env, name, saved[name].to(env.device))
         env.chunk = int(saved["chunk"])
         env.generator.set_state(saved["generator"].cpu())
-        return env.obs, self._hints()
+        self._memory = saved["memory"].to(env.device)
+        return with_memory(env.obs, self._memory), self._hints()
 
 
 def batch_players(
@@ -96,21 +104,17 @@ class VectorPlayers:
         self._links = torch_links(env.traces, env.rule._replace(wrap_to_zero=False), torch.device("cpu"))
         self._start_s = torch.tensor([float(t.edges_s[0]) for t in env.traces], dtype=torch.float64)
         self._observations = np.zeros(0, dtype=np.float32)
+        self._memory = torch.zeros(env.num_envs, MEMORY)
 
     def reset(self) -> tuple[Tensor, Tensor]:
         """Begin everyone's first video."""
         self._observations, _ = self.env.reset(seed=self.seed)
-        return torch.from_numpy(self._observations), self._hints()
+        return self._seen(), self._hints()
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """One chunk for everyone."""
         self._observations, rewards, ended, _, _ = self.env.step(actions.numpy())
-        return (
-            torch.from_numpy(self._observations),
-            self._hints(),
-            torch.from_numpy(rewards).float(),
-            torch.from_numpy(ended),
-        )
+        return self._seen(), self._hints(), torch.from_numpy(rewards).float(), torch.from_numpy(ended)
 
     def _hints(self) -> Tensor:
         players = self.env.export()
@@ -124,6 +128,7 @@ class VectorPlayers:
         return {
             "players": torch.from_numpy(players.view(np.uint8).copy()),
             "obs": torch.from_numpy(self._observations.copy()),
+            "memory": self._memory,
         }
 
     def restore(self, saved: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -132,4 +137,10 @@ class VectorPlayers:
 
         self._observations = saved["obs"].numpy().copy()
         self.env.restore(saved["players"].numpy().copy().view(PLAYER), self._observations)
-        return torch.from_numpy(self._observations), self._hints()
+        self._memory = saved["memory"].clone()
+        return with_memory(torch.from_numpy(self._observations), self._memory), self._hints()
+
+    def _seen(self) -> Tensor:
+        state = torch.from_numpy(self._observations)
+        self._memory = remember(self._memory, state)
+        return with_memory(state, self._memory)

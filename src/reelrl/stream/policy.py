@@ -1,7 +1,8 @@
 """The network that chooses rungs: the 6 x 8 state in scale-free form, two small towers.
 
 Rates and sizes enter as logarithms, and as the seconds that each rung of the next chunk would take at recent speeds:
-what the decision turns on, whatever the ladder. The critic's tower also sees `hints`, the link's future rates.
+what the decision turns on, whatever the ladder. Eight chunks are half a minute; what a session has been through before
+is kept in six numbers, a ninth column (`remember`). The critic's tower also sees `hints`, the link's future rates.
 """
 
 from __future__ import annotations
@@ -14,10 +15,46 @@ from reelrl.stream.observation import S_INFO
 # Windows ahead of now, in seconds, whose mean rate the critic sees while it learns.
 HINT_EDGES_S = (0.0, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0)
 HINTS = len(HINT_EDGES_S) - 1
+MEMORY = 6
+LONG_DOWNLOAD_S = 6.0
 
 
-def features(state: Tensor, rungs: int) -> Tensor:
-    """(batch, 6, columns) -> (batch, n), every entry of order one."""
+def remember(memory: Tensor, state: Tensor) -> Tensor:
+    """The session's memory (batch, 6) after one more state: a first state, with one measurement, starts it anew.
+
+    Lowest rate, slow mean and variance of the rate (logarithms), longest download, a fading mark of long downloads, and
+    how much the rate jumps from chunk to chunk.
+    """
+    seen = state[:, 3] > 0
+    first = (seen.sum(1) == 1)[:, None]
+    rate = torch.log(state[:, 2, -1] * 8.0 + 1e-3)
+    jump = torch.where(seen[:, -2], (rate - torch.log(state[:, 2, -2] * 8.0 + 1e-3)).abs(), 0.0)
+    delay_s = state[:, 3, -1] * 10.0
+    delay = torch.log(delay_s + 1e-2)
+    nothing = torch.zeros_like(rate)
+    fresh = torch.stack([rate, rate, nothing, delay, nothing, nothing], dim=1)
+    lowest, mean, variance, longest, trouble, jumps = torch.where(first, fresh, memory).unbind(1)
+    return torch.stack(
+        [
+            torch.minimum(lowest, rate),
+            mean + 0.1 * (rate - mean),
+            variance + 0.1 * ((rate - mean).square() - variance),
+            torch.maximum(longest, delay),
+            torch.maximum(0.93 * trouble, (delay_s > LONG_DOWNLOAD_S).to(rate.dtype)),
+            jumps + 0.2 * (jump - jumps),
+        ],
+        dim=1,
+    )
+
+
+def with_memory(state: Tensor, memory: Tensor) -> Tensor:
+    """What the network reads: the state with the memory as its last column."""
+    return torch.cat([state, memory[:, :, None]], dim=2)
+
+
+def features(observation: Tensor, rungs: int) -> Tensor:
+    """(batch, 6, columns + 1) -> (batch, n), every entry of order one."""
+    state, memory = observation[:, :, :-1], observation[:, :, -1]
     rate_share, buffer, throughput, delay = state[:, 0], state[:, 1], state[:, 2], state[:, 3]
     seen = (delay > 0).to(state.dtype)
     log_rate = seen * torch.log(throughput * 8.0 + 1e-3)
@@ -48,6 +85,11 @@ def features(state: Tensor, rungs: int) -> Tensor:
             margin_worst,
             state[:, 5, -1:],
             seen,
+            0.5 * memory[:, :2],
+            memory[:, 2:3].sqrt(),
+            0.5 * memory[:, 3:4],
+            memory[:, 4:],
+            0.5 * (torch.log(sizes_mb * 8.0 + 1e-3) - memory[:, :1]),
         ],
         dim=1,
     )
@@ -55,7 +97,7 @@ def features(state: Tensor, rungs: int) -> Tensor:
 
 def feature_count(rungs: int, columns: int) -> int:
     """Entries that `features` returns."""
-    return features(torch.zeros(1, S_INFO, columns), rungs).shape[1]
+    return features(torch.zeros(1, S_INFO, columns + 1), rungs).shape[1]
 
 
 class AbrPolicy(nn.Module):
