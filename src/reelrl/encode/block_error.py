@@ -24,23 +24,25 @@ def block_sse(a: Plane, b: Plane) -> NDArray[np.int64]:
         first = row // SUPERBLOCK * columns
         for block in range(columns):
             left = block * SUPERBLOCK
-            total = np.int64(0)
-            for column in range(left, min(left + SUPERBLOCK, a.shape[1])):
-                difference = np.int64(a[row, column]) - np.int64(b[row, column])
-                total += difference * difference
+            line, other = a[row, left : left + SUPERBLOCK], b[row, left : left + SUPERBLOCK]
+            total = np.int32(0)  # one row fits, and the processor adds more of these at a time
+            for column in range(line.size):
+                difference = np.int32(line[column]) - np.int32(other[column])
+                total += np.int32(difference * difference)
             sums[first + block] += total
     return sums
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def weighted_sse(a: Plane, b: Plane, weights: Plane) -> np.int64:
-    """Sum of weight times squared difference."""
-    total = np.int64(0)
+def weighted_sse(a: Plane, b: Plane, weights: Plane) -> tuple[np.int64, np.int64]:
+    """Sum of weight times squared difference, and sum of weights."""
+    total = weight = np.int64(0)
     for row in range(a.shape[0]):
         for column in range(a.shape[1]):
-            difference = np.int64(a[row, column]) - np.int64(b[row, column])
-            total += np.int64(weights[row, column]) * difference * difference
-    return total
+            difference = np.int32(a[row, column]) - np.int32(b[row, column])
+            total += np.int32(np.int32(weights[row, column]) * np.int32(difference * difference))
+            weight += np.int32(weights[row, column])
+    return total, weight
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -27,7 +27,7 @@ from reelrl.encode.settings import MAX_OFFSET, SUPERBLOCK, qindex_of
 from reelrl.errors import ConfigError, InvalidStateError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
@@ -240,7 +240,7 @@ class EmbeddingState(FeatureState):
     SuperblockQpEnv(clip, state=functools.partial(EmbeddingState, embed=encoder))
     """
 
-    def __init__(self, *args: Any, embed: Callable[[Frame], Floats], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, embed: Callable[[Frame], ArrayLike], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._embed = embed
         self._embedding_length = int(np.asarray(embed(next(iter(self.video_reader.clip)))).size)

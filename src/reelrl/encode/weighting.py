@@ -33,7 +33,8 @@ LEAST = 0.1
 """Weight of what matters least in the named maps; what matters most has 1."""
 
 _AXES = 0.35  # half axes of the ellipse, as shares of width and height
-_MOVING_LEVELS = 6.0  # a change of so many levels between frames counts as full motion
+_NOISE = 7  # pixels over which noise is averaged away before frames are compared
+_STILL_LEVELS, _MOVING_LEVELS = 0.5, 3.5  # a change of so many levels between frames counts as none, and as full
 _DETAIL_LEVELS = 60.0  # so many levels of gradient, averaged, are text or as sharp
 _SPREAD = 15  # pixels over which motion and detail are averaged
 
@@ -80,10 +81,11 @@ def as_weights(picture: Any, clip: Clip) -> Plane:
 
 
 def weighted_psnr(source: Frame, recon: Frame, weights: Plane, cap_db: float = PSNR_CAP_DB) -> float:
-    """Luma PSNR in dB where every pixel's error counts by its weight (uint8 [height, width])."""
+    """Luma PSNR in dB where every pixel's error counts by its weight (uint8 [height, width], not all zero)."""
     if weights.shape != source.y.shape or recon.y.shape != source.y.shape:
         raise ConfigError(f"weights are {weights.shape}, the frames {source.y.shape} and {recon.y.shape}; use one size")
-    return psnr_from_sse(weighted_sse(source.y, recon.y, weights), int(weights.sum(dtype=np.int64)), cap_db)
+    error, weight = weighted_sse(source.y, recon.y, weights)
+    return psnr_from_sse(int(error), int(weight), cap_db)
 
 
 def _centre(clip: Clip) -> Iterator[Plane]:
@@ -94,15 +96,17 @@ def _centre(clip: Clip) -> Iterator[Plane]:
 
 
 def _moving(clip: Clip) -> Iterator[Plane]:
-    """What changes from frame to frame; the first frame is weighed by what will change next."""
+    """What changes from frame to frame, beyond noise; the first frame is weighed by what will change next."""
     previous: Plane | None = None
     for number, frame in enumerate(clip):
+        calm = cv2.blur(frame.y, (_NOISE, _NOISE))
         if previous is not None:
-            change = _averaged(cv2.absdiff(frame.y, previous)) / _MOVING_LEVELS
+            levels = _averaged(cv2.absdiff(calm, previous))
+            change = _between((levels - _STILL_LEVELS) / (_MOVING_LEVELS - _STILL_LEVELS))
             if number == 1:
-                yield _between(change)
-            yield _between(change)
-        previous = frame.y.copy()
+                yield change
+            yield change
+        previous = calm
     if clip.frame_count == 1:
         yield np.full((clip.height, clip.width), 255, np.uint8)
 
