@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -64,6 +66,56 @@ def test_a_job_that_blocks_costs_its_deadline_and_no_more(gate: threading.Event)
         lane.call(lambda: None, 60, "go on")
     lane.close()
     assert time.monotonic() - started < 1
+
+
+class Interrupt(BaseException):
+    """What the tests' own signal raises, wherever the main thread is."""
+
+
+@pytest.fixture
+def interrupts() -> Iterator[list[bool]]:
+    """Interrupts hail on the main thread whenever the list is not empty."""
+    armed: list[bool] = []
+    over = threading.Event()
+    rng = random.Random(0)
+
+    def strike(*_: object) -> None:
+        if armed:
+            armed.clear()
+            raise Interrupt
+
+    def hail() -> None:
+        while not over.is_set():
+            time.sleep(rng.random() * 2e-4)
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, strike)
+    thread = threading.Thread(target=hail)
+    thread.start()
+    yield armed
+    over.set()
+    thread.join()
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_after_an_interrupt_at_any_instant_a_lane_gives_each_job_its_own_answer(interrupts: list[bool]) -> None:
+    lane = Lane("test")
+    struck, give_up = 0, time.monotonic() + 3
+    for number in itertools.count():
+        try:
+            interrupts.append(True)
+            answer = lane.call(lambda n=number: n, 5, "count")  # type: ignore[misc]
+            interrupts.clear()
+        except Interrupt:
+            struck += 1
+            continue
+        assert answer == number
+        if struck >= 1000 or time.monotonic() > give_up:
+            break
+    assert struck > 100
+    assert lane.call(lambda: "last", 5, "count") == "last"
+    lane.close()
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from reelrl.errors import EncoderTimeout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    _Box = SimpleQueue[tuple[Any, BaseException | None]]
+
 T = TypeVar("T")
 
 
@@ -24,22 +26,26 @@ class Lane:
 
     def __init__(self, name: str) -> None:
         self.lost = False
-        self._waiting = False
-        self._jobs: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], _Box] | None] = SimpleQueue()
         # A daemon: a library that never returns must not keep the process from ending.
-        self._thread = threading.Thread(target=_serve, args=(self._jobs, self._answers), name=name, daemon=True)
+        self._thread = threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True)
         self._thread.start()
 
     def call(self, job: Callable[[], T], deadline_s: float, doing: str) -> T:
         """The job's result, or its exception; EncoderTimeout when it takes longer than `deadline_s`."""
         if self.lost:
             raise EncoderTimeout(f"cannot {doing}: an earlier call never came back; close this session, open another")
-        if self._waiting:  # the caller of the last job was interrupted; its answer concerns nobody now
-            self._take(deadline_s, doing)
-        self._jobs.put(job)
-        self._waiting = True
-        value, error = self._take(deadline_s, doing)
+        # A box for each answer: that of a job whose caller was interrupted concerns nobody.
+        box: _Box = SimpleQueue()
+        self._jobs.put((job, box))
+        try:
+            value, error = box.get(timeout=deadline_s)
+        except Empty:
+            self.lost = True
+            raise EncoderTimeout(
+                f"the encoder did not {doing} within {deadline_s:g} s; the session is lost: "
+                "raise deadline_s, or use a WorkerSession, whose process can be killed"
+            ) from None
         if error is not None:
             raise error
         result: T = value
@@ -51,23 +57,12 @@ class Lane:
         if not self.lost:
             self._thread.join()
 
-    def _take(self, deadline_s: float, doing: str) -> tuple[Any, BaseException | None]:
-        try:
-            answer = self._answers.get(timeout=deadline_s)
-        except Empty:
-            self.lost = True
-            raise EncoderTimeout(
-                f"the encoder did not {doing} within {deadline_s:g} s; the session is lost: "
-                "raise deadline_s, or use a WorkerSession, whose process can be killed"
-            ) from None
-        self._waiting = False
-        return answer
 
-
-def _serve(jobs: SimpleQueue[Any], answers: SimpleQueue[Any]) -> None:
-    while (job := jobs.get()) is not None:
+def _serve(jobs: SimpleQueue[Any]) -> None:
+    while (given := jobs.get()) is not None:
+        job, box = given
         try:
-            answers.put((job(), None))
+            box.put((job(), None))
         except BaseException as error:  # noqa: BLE001 - it is raised again where the job was given
-            answers.put((None, error))
-        del job
+            box.put((None, error))
+        del given, job, box
