@@ -18,7 +18,7 @@ import atexit
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from reelrl.content.frame import Frame
@@ -28,7 +28,7 @@ from reelrl.encode.lane import Lane
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike
 
@@ -61,6 +61,7 @@ class Session(ABC):
         self._taken = 0
         self._base_moved_in = -1  # mini-GOP that last had a base QP of its own
         self._flushed = False
+        self._broken_off = ""  # what an interrupt came in between of
 
     def send(
         self, frame: Frame, *, qp: int | None = None, base_qp: int | None = None, offsets: ArrayLike | None = None
@@ -77,8 +78,9 @@ class Session(ABC):
             raise EncoderError("a frame was sent after flush; open a new session for a new stream")
         if base_qp is not None:
             self._check_base_again(base_qp)
-        self._ready += self._encode(frame, control)
-        self.sent += 1
+        with self._unbroken(f"code frame {self.sent}"):
+            self._ready += self._encode(frame, control)
+            self.sent += 1
 
     def receive(self, *, wait_for: int | None = None) -> list[Packet]:
         """Packets that are ready, in display order; with `wait_for`, up to that frame at least.
@@ -89,7 +91,8 @@ class Session(ABC):
         if wait_for is not None and not 0 <= wait_for < self.sent:
             raise ConfigError(f"wait_for = {wait_for}, but {self.sent} frames were sent")
         if wait_for is not None and self._delivered <= wait_for:
-            self._ready += self._wait(wait_for)
+            with self._unbroken(f"deliver frame {wait_for}"):
+                self._ready += self._wait(wait_for)
         ready, self._ready = self._ready, []
         self._taken += len(ready)
         return ready
@@ -97,8 +100,9 @@ class Session(ABC):
     def flush(self) -> list[Packet]:
         """End the stream: every packet not yet received."""
         if not self._flushed:
-            self._ready += self._finish()
-            self._flushed = True
+            with self._unbroken("finish"):
+                self._ready += self._finish()
+                self._flushed = True
         return self.receive()
 
     @abstractmethod
@@ -128,6 +132,19 @@ class Session(ABC):
                 f"move the base once in {size} frames (1, {size + 1}, ...), or use picture_qp"
             )
         self._base_moved_in = mini_gop
+
+    @contextmanager
+    def _unbroken(self, doing: str) -> Iterator[None]:
+        """A step that Ctrl+C may end at any instant: its packets are then lost, and going on would leave a gap."""
+        if self._broken_off:
+            raise EncoderError(f"cannot {doing}: interrupted while it should {self._broken_off}; open another session")
+        self._broken_off = doing
+        try:
+            yield
+        except Exception:
+            self._broken_off = ""  # an error, which the subclass remembers if it must
+            raise
+        self._broken_off = ""
 
     @property
     def _delivered(self) -> int:
@@ -217,10 +234,6 @@ class EncoderSession(Session):
             raise self._failure from None
         except EncoderError as error:
             self._failure = error
-            raise
-        except (KeyboardInterrupt, SystemExit):
-            # The lane goes on and its packets come too late: what follows would be a stream with a gap.
-            self._failure = EncoderError(f"interrupted while it should {doing}")
             raise
 
 
