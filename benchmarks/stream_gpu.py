@@ -3,6 +3,7 @@
 python benchmarks/stream_gpu.py                        correctness, speed, a short training on generated links
 python benchmarks/stream_gpu.py --export pool.npz      where the data is: the training links in one file
 python benchmarks/stream_gpu.py --pool pool.npz --steps 4e8 --first-seed 1 --out $OUT     train on them, keep policies
+python benchmarks/stream_gpu.py --convert policy-1.npz policy-1.safetensors     for `reel evaluate abr`
 """
 
 from __future__ import annotations
@@ -60,6 +61,19 @@ def export(path: Path, count: int) -> None:
         parts |= pack(traces, f"validation.{name}")
     np.savez_compressed(path, sizes=ladder.video().sizes_bytes, kbps=ladder.bitrates_kbps, **parts)
     print(f"wrote  {path}  {path.stat().st_size / 1e6:.1f} MB")
+
+
+def convert(source: Path, target: Path) -> None:
+    """A policy that was trained where safetensors was missing, as `reel evaluate abr` reads it."""
+    from reelrl.stream.learned import save_policy
+
+    with np.load(source, allow_pickle=False) as saved:
+        tensors = {name: torch.from_numpy(saved[name]) for name in saved.files if name[0].isdigit()}
+        facts = {"step": int(saved["step"]), "score": float(saved["score"])}
+    policy = make_policy(6, tensors["0.weight"].shape[0], 0, torch.device("cpu"))
+    policy.actor.load_state_dict(tensors)
+    save_policy(policy, target, facts)
+    print(f"wrote  {target}  {facts}")
 
 
 def load(path: Path | None, count: int) -> tuple[list[Trace], Pools, Ladder]:
@@ -155,6 +169,7 @@ def _sync(device: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--export", type=Path, help="write the training and validation links to this file and stop")
+    parser.add_argument("--convert", type=Path, nargs=2, metavar=("NPZ", "SAFETENSORS"), help="convert and stop")
     parser.add_argument("--pool", type=Path, help="links written by --export; generated ones without it")
     parser.add_argument("--links", type=int, default=6000)
     parser.add_argument("--steps", type=float, default=1e8)
@@ -171,6 +186,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.export:
         return export(args.export, args.links)
+    if args.convert:
+        return convert(*args.convert)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     print(f"device {name}   torch {torch.__version__}   python {sys.version.split()[0]}", flush=True)
