@@ -51,6 +51,7 @@ STATES: dict[str, str] = {
     "naive": "reelrl.encode.states:NaiveState",
     "features": "reelrl.encode.states:FeatureState",
     "feedback": "reelrl.encode.states:FeedbackState",
+    "summary": "reelrl.encode.summary_state:SummaryState",
 }
 
 TABLES: dict[str, Mapping[str, str]] = {

@@ -6,6 +6,9 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -140,6 +143,25 @@ def test_n_iterations_resumed_to_2n_equal_2n_at_once(tmp_path: Path) -> None:
     assert outcome(RunFolder(tmp_path / "halves/0001")) == outcome(RunFolder(tmp_path / "whole/0001"))
 
 
+def test_ctrl_c_on_the_real_command(tmp_path: Path) -> None:
+    """As a terminal does it: SIGINT to the process, which answers with status 130 and says how to go on."""
+    command = [sys.executable, "-m", "reelrl.cli.main", "train", "superblock", "--file", CLIP]
+    with subprocess.Popen(
+        [*command, "--output-dir", str(tmp_path), "--total-iteration", "100000"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        monitor = tmp_path / "0001-superblock-ppo" / "artifacts" / "monitor.csv"
+        for _ in range(2):
+            process.stdout.readline()
+        while len(monitor.read_text().splitlines()) < 4 and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert printed.splitlines()[-1].startswith("next   reel train superblock --resume")
+    assert frames_in(monitor.with_name("interrupted_encoder_video.ivf")) == 6
+
+
 def test_two_ctrl_c_stop_at_once_and_still_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     press_at(1, 2, monkeypatch)
     assert train(tmp_path, "--n-steps", "30") == 130
@@ -155,6 +177,17 @@ def test_several_clips_are_learned_on_together(tmp_path: Path) -> None:
     assert frames_in(run.artifacts / "clip-2" / "final_encoder_video.ivf") == 6
     with pytest.raises(ConfigError, match="256 x 96"):
         SuperblockTrainer(SuperblockTraining(files=(CLIP, "generated:street?size=256x96&frames=6")), 0)
+
+
+def test_a_policy_over_features_moves_to_clips_of_other_sizes(tmp_path: Path) -> None:
+    files = ["--file", CLIP, "generated:noise?size=192x128&frames=4"]
+    assert train(tmp_path, *files, "--action", "features", "--state", "summary", "--reward", "weighted") == 0
+    controller = load_controller(str(tmp_path / "0001"))
+    assert controller.env_options["weights"] == "centre"
+    env = SuperblockQpEnv("generated:pan?size=256x192&frames=3", **controller.env_options)
+    observation, _ = env.reset(seed=0)
+    controller.reset(0, env)
+    assert env.action_space.contains(controller.act(observation))
 
 
 @pytest.mark.parametrize("variant", ["ppo", "dqn", "features"])

@@ -151,11 +151,14 @@ class _RunWriter(KVWriter):  # type: ignore[misc]
 
 @contextmanager
 def _first_interrupt_asks(ask: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl+C calls `ask`, a second one is a KeyboardInterrupt. Outside the main thread nothing changes."""
-    if threading.current_thread() is not threading.main_thread():
+    """The first Ctrl+C calls `ask`, a second one is a KeyboardInterrupt.
+
+    Outside the main thread nothing changes, nor where Ctrl+C is ignored, as it is for jobs in the background.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before == signal.SIG_IGN:
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
 
     def first(*_: object) -> None:
         signal.signal(signal.SIGINT, before)

@@ -2,7 +2,8 @@
 
 reel train superblock --file clip.y4m                             PPO over whole maps, into runs/
 reel train superblock --file clip.y4m --algorithm dqn             branching DQN: one head of 7 offsets per superblock
-reel train superblock --file clip.y4m --action features           weights of a few features instead: learns faster
+reel train superblock --file *.y4m --action features --state summary
+                                                                  weights of a few features, for clips of any size
 reel train superblock --file clip.y4m --config av1-gym            the hyper-parameters of the older gym
 reel train superblock --resume runs/0007                          go on where a run stopped, exactly
 
@@ -13,6 +14,7 @@ DQN needs options to choose among: it takes maps as they are, and the weights of
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
@@ -48,7 +50,7 @@ LINES = 20  # of progress, where there is no terminal to draw a bar on
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--file", nargs="+", metavar="CLIP", help="clip to learn on; several of one size are learned on together")
+    add("--file", nargs="+", metavar="CLIP", help="clip to learn on; several are learned on together")
     add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
     add("--algorithm", choices=("ppo", "dqn"), help="how to learn (default ppo)")
     add("--total-iteration", type=int, metavar="N", help="how often the clip is played in all (default 50)")
@@ -59,7 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-frames", type=int, metavar="N", help="frames of the clip to use (default 100)")
     add("--eval-freq", type=int, metavar="N", help="frames between evaluations (default 5000)")
     add("--save-freq", type=int, metavar="N", help="frames between checkpoints (default 10000)")
-    add("--state", metavar="NAME", help="what the agent sees: naive, features, feedback, or package.module:Class")
+    add(
+        "--state",
+        metavar="NAME",
+        help="what the agent sees: naive, features, feedback, summary, or package.module:Class",
+    )
     add("--reward", metavar="NAME", help="psnr_gain, rd, ssim, weighted, or package.module:function")
     add("--weights", metavar="NAME", help="what the reward `weighted` cares about: moving, centre, detail")
     add("--action", choices=("map", "features"), help="an offset per superblock, or weights of features (default map)")
@@ -170,19 +176,27 @@ def _listeners(trainer: SuperblockTrainer, progress: Progress) -> Listeners:
 
     def episode(done: int, figures: dict[str, float]) -> None:
         progress.figures["reward"] = figures["reward"]
-        if done * LINES // total > (done - trainer.frames) * LINES // total:
+        if not sys.stderr.isatty() and done * LINES // total > (done - trainer.frames) * LINES // total:
             left_s = (total - done) / progress.rate if progress.done else None
             pace = f"{progress.rate:.0f} steps/s   {duration(left_s)} left"
             output.line("step", f"{done} / {total}", f"reward {figures['reward']:.3f}", *_shown(figures), pace)
 
     def evaluation(done: int, figures: dict[str, float]) -> None:
         if done < total:  # the last one is told at the end
+            _leave_bar()
             output.line("eval", f"{done} / {total}", f"reward {figures['eval/reward']:.3f}", *_shown(figures))
 
     def interrupt() -> None:
+        _leave_bar()
         output.line("stop", "after this rollout", "Ctrl+C again stops at once")
 
     return Listeners(step, episode, evaluation, interrupt)
+
+
+def _leave_bar() -> None:
+    """Begin a new line where a bar is being drawn."""
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
 
 
 def _shown(figures: dict[str, float]) -> list[str]:

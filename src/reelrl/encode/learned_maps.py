@@ -16,6 +16,7 @@ import numpy as np
 
 from reelrl import policy_file
 from reelrl.encode.maps import action_of, map_inputs, map_of
+from reelrl.encode.states import Normalisation
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.names import CONTROLLERS, resolve
 from reelrl.runs import RunFolder
@@ -60,8 +61,9 @@ class LearnedMap:
 
     @property
     def env_options(self) -> dict[str, Any]:
-        """Arguments of `SuperblockQpEnv` that decide what is observed."""
-        return {name: self.facts[name] for name in ("state", "normalise") if name in self.facts}
+        """Arguments of `SuperblockQpEnv` that decide what is observed: with the normalisation of the training clips."""
+        options = {name: self.facts[name] for name in ("state", "weights") if self.facts.get(name) is not None}
+        return options | {"normalise": _normalisation_of(self.facts)}
 
     def reset(self, seed: int, episode: MapEpisode) -> None:  # noqa: ARG002 - the protocol's
         """Check that the clip has the size the policy was trained for; policies over features take any."""
@@ -83,6 +85,20 @@ class LearnedMap:
         offsets = map_of(self._inputs[self._frame], chosen)
         self._frame += 1
         return action_of(offsets)
+
+
+def normalisation_facts(normalisation: Normalisation | None) -> dict[str, Any]:
+    """How a policy file keeps what its observations are normalised with."""
+    if normalisation is None:
+        return {"normalisation": None}
+    return {"normalisation": {name: getattr(normalisation, name).tolist() for name in ("mean", "deviation")}}
+
+
+def _normalisation_of(facts: dict[str, Any]) -> Normalisation | bool:
+    saved = facts.get("normalisation")
+    if saved is None:
+        return False
+    return Normalisation(np.array(saved["mean"], np.float32), np.array(saved["deviation"], np.float32))
 
 
 def load_controller(name: str) -> Any:

@@ -21,9 +21,10 @@ from reelrl.agents.learners import LearnerSettings, make_learner, policy_of, vec
 from reelrl.agents.training import Figures, Training
 from reelrl.content.writers import write_bitstream
 from reelrl.encode.backends import probe
-from reelrl.encode.learned_maps import model_name
+from reelrl.encode.learned_maps import model_name, normalisation_facts
 from reelrl.encode.settings import EncoderSettings
-from reelrl.encode.superblock_env import SuperblockQpEnv
+from reelrl.encode.states import Normalisation
+from reelrl.encode.superblock_env import USUAL_WEIGHTS, SuperblockQpEnv
 from reelrl.errors import ConfigError
 from reelrl.evaluation.monitor_csv import MonitorCsv
 from reelrl.files import writable_folder
@@ -96,9 +97,13 @@ class SuperblockTrainer:
         if not settings.files:
             raise ConfigError("there is no clip to learn on; give one with --file")
         self.settings = settings
-        self.envs = [self._make_env(file) for file in settings.files]
+        self.envs = [self._make_env(file, settings.normalise) for file in settings.files]
         _check_alike(self.envs, settings.files)
-        self.judges = [self._make_env(env.clip) for env in self.envs]
+        self.normalisation = _shared_normalisation(self.envs)
+        normalise = self.normalisation or False
+        if len(self.envs) > 1:
+            self.envs = [self._make_env(env.clip, normalise) for env in self.envs]
+        self.judges = [self._make_env(env.clip, normalise) for env in self.envs]
         self.frames = sum(env.clip.frame_count for env in self.envs)
         self.levels: tuple[float, ...] = ()
         venv = vectorise([self._for_learner(env) for env in self.envs])
@@ -157,7 +162,7 @@ class SuperblockTrainer:
         for env in (*self.envs, *self.judges):
             env.close()
 
-    def _make_env(self, clip: str | Clip) -> SuperblockQpEnv:
+    def _make_env(self, clip: str | Clip, normalise: bool | Normalisation) -> SuperblockQpEnv:
         chosen = self.settings
         return SuperblockQpEnv(
             clip,
@@ -169,7 +174,7 @@ class SuperblockTrainer:
             action=chosen.action,
             target_kbps=chosen.target_kbps,
             weights=chosen.weights,
-            normalise=chosen.normalise,
+            normalise=normalise,
         )
 
     def _for_learner(self, env: SuperblockQpEnv) -> Any:
@@ -199,7 +204,10 @@ class SuperblockTrainer:
 
     def _save_model(self, kind: str) -> None:
         chosen = self.settings
-        facts = {name: getattr(chosen, name) for name in ("state", "normalise", "action", "reward", "lambda_rd")}
+        facts = {name: getattr(chosen, name) for name in ("state", "action", "reward", "lambda_rd")}
+        # What the environment takes where nothing is given: the policy must not depend on that default.
+        facts["weights"] = chosen.weights or (USUAL_WEIGHTS if chosen.reward == "weighted" else None)
+        facts |= normalisation_facts(self.normalisation)
         trained = {"algorithm": chosen.algorithm, "steps": self.steps_done, "clips": list(chosen.files)}
         policy = policy_of(self.model, self.levels, **facts, **trained)
         policy.save(self.run.artifacts / model_name(kind, chosen.algorithm))
@@ -230,6 +238,17 @@ def _play(env: SuperblockQpEnv, act: Callable[[Any], Any], seed: int) -> Figures
 
 def _against_baseline(reward: float, totals: dict[str, Any]) -> Figures:
     return {"reward": reward, "bytes_ratio": totals["bytes"] / totals["baseline_bytes"]}
+
+
+def _shared_normalisation(envs: list[SuperblockQpEnv]) -> Normalisation | None:
+    """One for all clips, as if they were one; None where observations stay as they are."""
+    known = [env.normalisation for env in envs if env.normalisation is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    means = np.stack([each.mean for each in known]).astype(np.float64)
+    squares = np.stack([each.deviation for each in known]).astype(np.float64) ** 2 + means**2
+    mean = means.mean(0)
+    return Normalisation(mean.astype(np.float32), np.sqrt(squares.mean(0) - mean**2).astype(np.float32))
 
 
 def _check_alike(envs: list[SuperblockQpEnv], files: tuple[str, ...]) -> None:
