@@ -30,7 +30,7 @@ from reelrl.agents.ppo import Ppo, PpoSettings, follow  # noqa: E402
 from reelrl.stream.ladders import Ladder, nominal_ladder, read_ladder  # noqa: E402
 from reelrl.stream.players import TorchPlayers  # noqa: E402
 from reelrl.stream.policy import make_policy  # noqa: E402
-from reelrl.stream.pools import data_folder, training_pool, validation_pools  # noqa: E402
+from reelrl.stream.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools  # noqa: E402
 from reelrl.stream.rule import named_rule  # noqa: E402
 from reelrl.stream.simulator import Environment  # noqa: E402
 from reelrl.stream.torch_env import TorchAbr  # noqa: E402
@@ -54,9 +54,9 @@ def unpack(saved: Any, prefix: str) -> list[Trace]:
     return [Trace.from_slots(f"{prefix}-{i}", ms, kbps) for i, (ms, kbps) in enumerate(zip(*columns, strict=True))]
 
 
-def export(path: Path, count: int) -> None:
+def export(path: Path, count: int, outage_share: float) -> None:
     ladder = read_ladder(data_folder("videos/envivio") or "nominal")
-    parts = pack(training_pool(0, count), "train")
+    parts = pack(training_pool(0, count, outage_share), "train")
     for name, traces in validation_pools().items():
         parts |= pack(traces, f"validation.{name}")
     np.savez_compressed(path, sizes=ladder.video().sizes_bytes, kbps=ladder.bitrates_kbps, **parts)
@@ -128,7 +128,9 @@ def train(
     players = TorchPlayers(env, compiled=compiled)
     policy = make_policy(6, args.hidden, seed, torch.device(device))
     average = make_policy(6, args.hidden, seed, torch.device(device))
-    settings = PpoSettings(minibatches=args.minibatches, epochs=args.epochs, learning_rate=args.lr)
+    changes = dict(pair.split("=") for pair in args.ppo)
+    numbers = {key: type(getattr(PpoSettings(), key))(float(value)) for key, value in changes.items()}
+    settings = PpoSettings(**{"minibatches": 16, **numbers})
     ppo = Ppo(policy, settings, torch.Generator(device).manual_seed(seed), compiled=compiled)
     validator = Validator(pools, ladder)
     observations, hints = players.reset()
@@ -172,20 +174,19 @@ def main() -> None:
     parser.add_argument("--convert", type=Path, nargs=2, metavar=("NPZ", "SAFETENSORS"), help="convert and stop")
     parser.add_argument("--pool", type=Path, help="links written by --export; generated ones without it")
     parser.add_argument("--links", type=int, default=6000)
+    parser.add_argument("--outage-share", type=float, default=OUTAGE_SHARE)
     parser.add_argument("--steps", type=float, default=1e8)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--players", type=int, default=8192)
     parser.add_argument("--hidden", type=int, default=128)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--minibatches", type=int, default=16)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--ppo", nargs="*", default=[], metavar="KEY=VALUE", help="PpoSettings, e.g. trace_decay=0.98")
     parser.add_argument("--speed-players", type=int, default=2**20)
     parser.add_argument("--out", help="folder for the trained policies")
     parser.add_argument("--eager", action="store_true", help="do not compile")
     args = parser.parse_args()
     if args.export:
-        return export(args.export, args.links)
+        return export(args.export, args.links, args.outage_share)
     if args.convert:
         return convert(*args.convert)
     device = "cuda" if torch.cuda.is_available() else "cpu"
