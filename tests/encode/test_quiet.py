@@ -1,0 +1,144 @@
+"""Knowing an encoder's threads, and when they rest."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from reelrl.encode import EncoderSession
+from reelrl.encode.quiet import ThreadWatch, threads_started_by
+from tests.encode.makers import bytes_of, coded, open_files, scene, settings_for
+
+
+def name_of_this_thread() -> str:
+    return Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text()
+
+
+def test_threads_are_told_from_those_that_others_start() -> None:
+    over = threading.Event()
+    mine: list[threading.Thread] = []
+    others: list[threading.Thread] = []
+
+    def start_some(into: list[threading.Thread]) -> None:
+        for _ in range(5):
+            thread = threading.Thread(target=over.wait)
+            thread.start()
+            into.append(thread)
+            time.sleep(0.002)
+
+    before = name_of_this_thread()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(os.getpid).result()  # its thread is made here, not under the mark
+
+        def start() -> None:
+            meanwhile = pool.submit(start_some, others)
+            start_some(mine)
+            meanwhile.result()
+
+        found = threads_started_by(start)
+    assert found == [thread.native_id for thread in mine]
+    assert len(others) == 5
+    assert name_of_this_thread() == before
+    over.set()
+    for thread in mine + others:
+        thread.join()
+
+
+def test_an_error_in_starting_leaves_the_name_as_it_was() -> None:
+    before = name_of_this_thread()
+
+    def fail() -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        threads_started_by(fail)
+    assert name_of_this_thread() == before
+
+
+def test_waiting_ends_when_the_threads_sleep_and_not_before() -> None:
+    over, busy = threading.Event(), threading.Event()
+    busy.set()
+
+    def work() -> None:
+        while busy.is_set():
+            pass
+        over.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    watch = ThreadWatch([thread.native_id or 0])
+    threading.Timer(0.02, busy.clear).start()
+    watch.wait()
+    busy.clear()
+    time.sleep(0.05)
+    started = time.monotonic()
+    watch.wait()
+    assert time.monotonic() - started < 0.02
+    over.set()
+    thread.join()
+    watch.close()
+
+
+def test_threads_that_ended_rest() -> None:
+    files = open_files()
+    thread = threading.Thread(target=time.sleep, args=(0.05,))
+    thread.start()
+    watch = ThreadWatch([thread.native_id or 0, 2**22 + 1])
+    thread.join()
+    started = time.monotonic()
+    watch.wait()
+    assert time.monotonic() - started < 0.05
+    watch.close()
+    assert open_files() <= files
+
+
+def test_sessions_open_and_work_while_other_threads_come_and_go() -> None:
+    clip = scene("street", 4, (64, 64))
+    settings = settings_for(clip, "svtav1", preset=12)
+    expected = bytes_of(coded(clip, settings))
+    over = threading.Event()
+
+    def churn() -> None:
+        while not over.is_set():
+            thread = threading.Thread(target=os.getpid)
+            thread.start()
+            thread.join()
+
+    workers = [threading.Thread(target=churn) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        assert {bytes_of(coded(clip, settings)) for _ in range(40)} == {expected}
+    finally:
+        over.set()
+        for worker in workers:
+            worker.join()
+
+
+def test_a_busy_thread_that_began_with_the_session_does_not_slow_it_down() -> None:
+    clip = scene("street", 12, (64, 64))
+    over = threading.Event()
+    begun = threading.Barrier(2)
+
+    def spin() -> None:
+        begun.wait()
+        while not over.wait(0):
+            pass
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    begun.wait()
+    try:
+        with EncoderSession(settings_for(clip, "svtav1", preset=12)) as session:
+            watched = session._encoder._watch._files  # type: ignore[union-attr]
+            assert len(watched) == 3, "only the encoder's own cleaners are watched"
+            for frame in clip:
+                session.send(frame)
+    finally:
+        over.set()
+        thread.join()
