@@ -8,7 +8,7 @@ Features, first pass and baseline are cached, as in every episode after the firs
 
   share  speed of the environment over that of the bare loop, 1.00 is as fast
   late   time per step in the last quarter of the clip over that in the first, beside the same of the bare loop
-  tenth  time of the tenth episode over that of the first
+  flat   time of the last two episodes over that of the first two, and the memory that grew from the third on
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,6 +62,10 @@ def env_episode(env: SuperblockQpEnv, maps: NDArray[np.int64]) -> NDArray[np.flo
     return np.diff(marks)
 
 
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+
 def measure(backend: str, size: str, frames: int, repeats: int) -> None:
     settings = EncoderSettings(backend=backend, picture_qp=True)
     clip = open_clip(CLIP.format(size=size, frames=frames)).load()
@@ -69,7 +74,9 @@ def measure(backend: str, size: str, frames: int, repeats: int) -> None:
     maps = np.random.default_rng(0).integers(0, 7, (frames, env.superblocks))
     bare = Bare(env)
     runs: dict[str, list[NDArray[np.float64]]] = {"bare": [], "env": [], "rich": []}
+    memory = []
     for _ in range(repeats):
+        memory.append(resident_mb())
         runs["bare"].append(bare.episode(maps))
         runs["env"].append(env_episode(env, maps))
         runs["rich"].append(env_episode(rich, maps))
@@ -78,11 +85,12 @@ def measure(backend: str, size: str, frames: int, repeats: int) -> None:
     quarter = frames // 4
     best = {name: np.min(found, axis=0) for name, found in runs.items()}
     late = {name: times[-quarter - 1 : -1].mean() / times[1 : quarter + 1].mean() for name, times in best.items()}
-    tenth = min(run[:-1].sum() for run in runs["env"][-2:]) / min(run[:-1].sum() for run in runs["env"][:2])
+    flat = min(run[:-1].sum() for run in runs["env"][-2:]) / min(run[:-1].sum() for run in runs["env"][:2])
+    grew = resident_mb() - memory[min(2, repeats - 1)]
     print(
         f"{backend:7} {size:8} bare {ms['bare']:6.2f} ms  env {ms['env']:6.2f} ms  share {ms['bare'] / ms['env']:.3f}"
         f"   feedback+weighted {ms['rich']:6.2f} ms  share {ms['bare'] / ms['rich']:.3f}"
-        f"   late {late['env']:.2f} (bare {late['bare']:.2f})  episode {repeats} / 1: {tenth:.2f}",
+        f"   late {late['env']:.2f} (bare {late['bare']:.2f})  flat {flat:.2f}, {grew:+.1f} MB",
         flush=True,
     )
     env.close()

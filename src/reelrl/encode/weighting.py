@@ -34,8 +34,7 @@ LEAST = 0.1
 
 _AXES = 0.35  # half axes of the ellipse, as shares of width and height
 _NOISE = 7  # pixels over which noise is averaged away before frames are compared
-_STILL_LEVELS, _MOVING_LEVELS = 0.5, 3.5  # a change of so many levels between frames counts as none, and as full
-_DETAIL_LEVELS = 60.0  # so many levels of gradient, averaged, are text or as sharp
+_STILL_LEVELS, _FLAT_LEVELS = 0.5, 8.0  # mean change and mean gradient of a frame below which nothing stands out
 _SPREAD = 15  # pixels over which motion and detail are averaged
 
 
@@ -96,13 +95,12 @@ def _centre(clip: Clip) -> Iterator[Plane]:
 
 
 def _moving(clip: Clip) -> Iterator[Plane]:
-    """What changes from frame to frame, beyond noise; the first frame is weighed by what will change next."""
+    """What changes more than the rest of its frame; the first frame is weighed by what will change next."""
     previous: Plane | None = None
     for number, frame in enumerate(clip):
         calm = cv2.blur(frame.y, (_NOISE, _NOISE))
         if previous is not None:
-            levels = _averaged(cv2.absdiff(calm, previous))
-            change = _between((levels - _STILL_LEVELS) / (_MOVING_LEVELS - _STILL_LEVELS))
+            change = _standing_out(_averaged(cv2.absdiff(calm, previous)), _STILL_LEVELS)
             if number == 1:
                 yield change
             yield change
@@ -112,10 +110,15 @@ def _moving(clip: Clip) -> Iterator[Plane]:
 
 
 def _detail(clip: Clip) -> Iterator[Plane]:
-    """Sharp edges close together, as in text."""
+    """More and sharper edges than in the rest of the frame, as in text."""
     for frame in clip:
         across, down = (cv2.Sobel(frame.y, cv2.CV_32F, i, 1 - i, ksize=3) for i in (1, 0))
-        yield _between(_averaged(np.abs(across) + np.abs(down)) / (4 * _DETAIL_LEVELS))
+        yield _standing_out(_averaged(np.abs(across) + np.abs(down)), _FLAT_LEVELS)
+
+
+def _standing_out(levels: NDArray[np.float32], least: float) -> Plane:
+    """Full weight from 1.5 times the frame's mean on, the least below half of it; a mean under `least` is noise."""
+    return _between(levels / max(float(levels.mean()), least) - 0.5)
 
 
 def _averaged(values: NDArray[Any]) -> NDArray[np.float32]:
