@@ -102,6 +102,24 @@ def test_a_training_leaves_model_streams_monitor_and_logs(tmp_path: Path, capsys
     assert "left" in printed
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_agents_learn_on_the_real_encoder_that_finer_quantisers_gain_psnr(algorithm: str, tmp_path: Path) -> None:
+    """Random maps gain nothing; offsets of -3 everywhere gain most. Some hundred frames are enough to find them."""
+    more = ["--algorithm", algorithm, "--total-iteration", "70", "--n-steps", "30", "--learning-rate", "3e-3"]
+    terms = ("discount=0.5", "dqn.starts=60", "dqn.target_every=60", "dqn.explore_share=0.6", "hidden=[32]")
+    sets = [word for term in terms for word in ("--set", f"learner.{term}")]
+    assert train(tmp_path, *more, *sets, "--eval-freq", "1000") == 0
+    finest = sum(step_gains(SuperblockQpEnv(CLIP), np.zeros(4, np.int64)))
+    last = list(RunFolder(tmp_path / "0001").metrics())[-1]
+    assert last["eval/reward"] > 0.75 * finest
+
+
+def step_gains(env: SuperblockQpEnv, action: Any) -> list[float]:
+    env.reset(seed=0)
+    return [env.step(action)[1] for _ in range(env.clip.frame_count)]
+
+
 def test_the_monitor_is_a_json_line_and_a_table(tmp_path: Path) -> None:
     assert train(tmp_path) == 0
     run = RunFolder(tmp_path / "0001")
