@@ -212,7 +212,7 @@ def test_a_damaged_baseline_is_coded_again(own_cache: Path) -> None:
 
 def test_identical_planes_have_a_finite_psnr_of_no_great_weight() -> None:
     env = SuperblockQpEnv(RECIPE)
-    assert baseline.plane_psnr((0, 0, 0), 128 * 96, env._caps) == tuple(env.baseline.psnr.max(0) + 6)
+    assert baseline.plane_psnr((0, 0, 0), 128 * 96, env.baseline.psnr_cap) == tuple(env.baseline.psnr.max(0) + 6)
     assert baseline.plane_psnr((0, 0, 0), 128 * 96) == (100.0, 100.0, 100.0)
 
 

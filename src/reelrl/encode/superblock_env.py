@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import suppress
-from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,46 +16,44 @@ from numpy.typing import NDArray
 
 from reelrl import names
 from reelrl.content.clip import Clip
-from reelrl.content.frame import frame_bytes
-from reelrl.content.sources import open_clip
 from reelrl.content.writers import write_bitstream
 from reelrl.encode import episodes
-from reelrl.encode.baseline import Baseline, FrameQp, baseline_of, plane_psnr
-from reelrl.encode.coding import first_pass, wants_statistics
-from reelrl.encode.features import clip_features
+from reelrl.encode.baseline import FrameQp
 from reelrl.encode.maps import MAP_FEATURES, ZERO_MAP, map_inputs, map_of
-from reelrl.encode.packet import FrameType
-from reelrl.encode.rewards import REWARDS, Outcome, weigh_clip, weighted_gain, weighted_psnr
+from reelrl.encode.rewards import Outcome, weighted_gain
 from reelrl.encode.session import EncoderSession, check_openable
-from reelrl.encode.settings import MAX_OFFSET, EncoderSettings
+from reelrl.encode.settings import EncoderSettings
 from reelrl.encode.states import (
     LARGEST,
-    AbstractState,
-    BaselineObservation,
     ClipView,
     Normalisation,
-    Superblocks,
     checked_observation,
 )
-from reelrl.errors import ConfigError, InvalidRewardError, InvalidStateError
+from reelrl.encode.subject import Subject
+from reelrl.encode.superblock_checks import (
+    LEVELS,
+    checked_encoder,
+    checked_lambda,
+    checked_levels,
+    checked_weights,
+    opened,
+    reward_of,
+)
+from reelrl.errors import ConfigError, InvalidRewardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reelrl.content.frame import Frame
-    from reelrl.encode.packet import Packet
     from reelrl.encode.rewards import Reward
     from reelrl.encode.states import StateFactory
-    from reelrl.encode.weighting import Weighing, WeightMaps
+    from reelrl.encode.weighting import Weighing
 
 Observation = NDArray[np.float32]
 Offsets = NDArray[np.int32]
 
-LEVELS = 2 * MAX_OFFSET + 1
 ACTIONS = ("map", "features")
 USUAL_WEIGHTS = "centre"
-IN_MEMORY_BYTES = 256 * 2**20
-"""Clips up to this size are read once and held; larger ones are read anew in each episode."""
 
 
 class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
@@ -106,23 +102,26 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             max_frames=max_frames, action=action, target_kbps=target_kbps, weights=weights, normalise=normalise,
         )  # fmt: skip
         self._session: EncoderSession | None = None
-        self.lambda_rd = _checked_lambda(lambda_rd)
-        self._reward = _reward_of(reward)
+        self.lambda_rd = checked_lambda(lambda_rd)
+        self._reward = reward_of(reward)
         make_state: StateFactory = names.resolve(names.STATES, state) if isinstance(state, str) else state
-        self._video = video_path.name if isinstance(video_path, Clip) else str(video_path)
-        self.clip = _opened(video_path, max_frames)
-        self.settings = _checked_encoder(encoder, target_kbps).for_clip(self.clip)
-        check_openable(self.settings)
-        self.target_kbps = target_kbps
-        self.grid = self.clip.grid
-        self.superblocks = self.clip.superblock_count
-        self.features: NDArray[np.float32] = clip_features(self.clip)
-        self._statistics = first_pass(self.clip, self.settings) if wants_statistics(self.settings) else None
-        self.baseline: Baseline = baseline_of(self.clip, self.settings, target_kbps, self._statistics)
+        if action not in ACTIONS:
+            raise ConfigError(f"unknown action {action!r}{names.did_you_mean(action, ACTIONS)}")
         if self._reward is weighted_gain and weights is None:
             weights = USUAL_WEIGHTS
-        self.weight_maps: WeightMaps | None = None if weights is None else weigh_clip(self.clip, weights)
-        self._prepare_baseline()
+        self._video = video_path.name if isinstance(video_path, Clip) else str(video_path)
+        self.clip = opened(video_path, max_frames)
+        self.grid = self.clip.grid
+        self.superblocks = self.clip.superblock_count
+        self.settings = checked_encoder(encoder, target_kbps).for_clip(self.clip)
+        check_openable(self.settings)
+        self.target_kbps = target_kbps
+        self.subject = Subject(
+            self.clip, self.settings, target_kbps=target_kbps, weights=weights, lambda_rd=self.lambda_rd
+        )
+        self.features = self.subject.features
+        self.baseline = self.subject.baseline
+        self.weights = self.subject.weights
         self._prepare_action(action)
         self._prepare_state(make_state, normalise)
         if output_dir is not None:
@@ -137,33 +136,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._reward_sum = self._psnr_sum = 0.0
         self.outcome: Outcome | None = None
 
-    # -- what is known of the clip -----------------------------------------------------------------------------------
-
-    @property
-    def weights(self) -> NDArray[np.float32]:
-        """Mean weight of each superblock, [frames, superblocks]; ones where there are no weights."""
-        if self.weight_maps is None:
-            return np.ones((self.clip.frame_count, self.superblocks), np.float32)
-        return self.weight_maps.blocks
-
-    def _prepare_baseline(self) -> None:
-        caps = self.baseline.psnr_cap
-        self._caps = caps
-        self._baseline_sizes: list[int] = self.baseline.bytes.tolist()
-        self._baseline_psnr = [tuple(row) for row in self.baseline.psnr.tolist()]
-        self._baseline_ssim = [tuple(row) for row in self.baseline.ssim.tolist()]
-        self._frame_types = [FrameType(kind) for kind in self.baseline.frame_types.tolist()]
-        self.baseline_weighted_psnr: list[float] | None = None
-        if self.weight_maps is not None:
-            pairs = zip(self.clip, self.baseline.pictures(), strict=True)
-            self.baseline_weighted_psnr = [
-                weighted_psnr(source, coded, self.weight_maps.frame(number))
-                for number, (source, coded) in enumerate(pairs)
-            ]
-
     def _prepare_action(self, action: str) -> None:
-        if action not in ACTIONS:
-            raise ConfigError(f"unknown action {action!r}{names.did_you_mean(action, ACTIONS)}")
         self.action = action
         self._no_offsets = np.zeros(self.superblocks, np.int32)
         self.action_space: spaces.Space[Any]
@@ -174,47 +147,24 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             self._inputs = map_inputs(self.features, self.grid, self.weights)
 
     def _prepare_state(self, make_state: StateFactory, normalise: bool | Normalisation) -> None:
-        told = [
-            BaselineObservation(i, self._frame_types[i], self._described(i, qp), size, psnr)
-            for i, (qp, size, psnr) in enumerate(
-                zip(self.baseline.qp.tolist(), self._baseline_sizes, self._baseline_psnr, strict=True)
-            )
-        ]
-        self.state = make_state(ClipView(self.clip), told)
+        self.state = make_state(ClipView(self.clip), self.subject.baseline_observations())
         self._length = self.state.get_observation_length()
-        space = self.state.get_observation_space()
         self.normalisation: Normalisation | None = None
         if normalise is False:
             # Values are finite, so float32's own limits bound them; checkers dislike infinite spaces.
-            limit = np.finfo(np.float32).max
+            limit, space = np.finfo(np.float32).max, self.state.get_observation_space()
             low, high = np.clip(space.low, -limit, limit), np.clip(space.high, -limit, limit)
-            self.observation_space = spaces.Box(low, high, dtype=np.float32)
-            return
-        groups = self.state.get_groups()
-        self.normalisation = (
-            normalise
-            if isinstance(normalise, Normalisation)
-            else Normalisation.learn(self._baseline_states(told), groups)
-        )
-        self._mean, self._scale = self.normalisation.spread(groups)
-        self.observation_space = spaces.Box(-LARGEST, LARGEST, (self._length,), np.float32)
-
-    def _baseline_states(self, told: list[BaselineObservation]) -> Observation:
-        """What the state gives while the baseline is coded, [frames, length]."""
-        listens = type(self.state).feedback is not AbstractState.feedback
-        recons = self.baseline.pictures() if listens else repeat(None, len(told))
-        self.state.reset()
-        seen = []
-        for frame, recon, facts in zip(self.clip, recons, told, strict=True):
-            number = facts.picture_number
-            given = self.state.get_observation(frame, facts.superblocks, facts.frame_type, number)
-            seen.append(checked_observation(given, self._length, number))
-            if recon is not None:
-                psnr, qp = self._baseline_psnr[number], facts.superblocks.qp
-                self.state.feedback(
-                    self._outcome(frame, recon, facts.frame_type, qp, facts.size_bytes, psnr, self._no_offsets, number)
-                )
-        return np.stack(seen)
+        else:
+            groups = self.state.get_groups()
+            if isinstance(normalise, Normalisation):
+                self.normalisation = normalise
+            else:
+                self.normalisation = Normalisation.learn(self.subject.baseline_states(self.state), groups)
+            self._mean, self._scale = self.normalisation.spread(groups)
+            high = np.full(self._length, LARGEST, np.float32)
+            low = -high
+        self.observation_space = spaces.Box(low, high, dtype=np.float32)
+        self._end = np.clip(np.zeros(self._length, np.float32), low, high)
 
     # -- episodes ----------------------------------------------------------------------------------------------------
 
@@ -227,7 +177,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             raise ConfigError(f"reset options {sorted(options)} are unknown; there are none")
         self._stop()
         self._seed = seed if seed is not None else self._seed
-        self._session = EncoderSession(self.settings, statistics=self._statistics)
+        self._session = EncoderSession(self.settings, statistics=self.subject.statistics)
         self._qps = FrameQp(self.settings, self.target_kbps)
         self._packets, self._sent = [], []
         self._reward_sum = self._psnr_sum = 0.0
@@ -249,7 +199,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._qps.update(packet)
         self._packets.append(packet.data)
         self._sent.append((self._qp, offsets))
-        outcome = self._outcome_of(packet, frame, offsets)
+        outcome = self.subject.outcome(frame, packet, self._no_offsets if offsets is None else offsets)
         reward = self._rewarded(outcome)
         self.state.feedback(outcome)
         self.outcome = outcome
@@ -260,7 +210,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         if ended:
             self._complete = self._packets
             self._stop()
-        return self._ending() if ended else self._observe(), reward, ended, False, self._info(outcome, offsets)
+        return self._end.copy() if ended else self._observe(), reward, ended, False, self._info(outcome, offsets)
 
     def close(self) -> None:
         """End the encoder and its thread; `reset` starts another."""
@@ -282,25 +232,19 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         number = self._number
         self._frame = frame = next(self._frames)
         self._qp = self._qps.next(number)
-        described = self._described(number, self.settings.qp if self._qp is None else self._qp)
+        described = self.subject.described(number, self.settings.qp if self._qp is None else self._qp)
         try:
-            given = self.state.get_observation(frame, described, self._frame_types[number], number)
+            given = self.state.get_observation(frame, described, self.subject.frame_types[number], number)
             return self._normalised(checked_observation(given, self._length, number))
         except BaseException:
             self._frame = None
             raise
-
-    def _ending(self) -> Observation:
-        return np.zeros(self._length, np.float32)
 
     def _normalised(self, values: Observation) -> Observation:
         if self.normalisation is None:
             return values.copy()
         scaled = (values - self._mean) * self._scale
         return np.clip(scaled, -LARGEST, LARGEST, out=scaled)
-
-    def _described(self, number: int, qp: int) -> Superblocks:
-        return Superblocks(self.features[number], qp, self.clip.width, self.clip.height)
 
     # -- one frame ---------------------------------------------------------------------------------------------------
 
@@ -311,46 +255,10 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         if action is ZERO_MAP:
             return self._no_offsets
         if self.action == "map":
-            offsets = _checked_levels(action, self.superblocks)
+            offsets = checked_levels(action, self.superblocks)
         else:
-            offsets = map_of(self._inputs[self._number], _checked_weights(action))
+            offsets = map_of(self._inputs[self._number], checked_weights(action))
         return offsets if offsets.any() else None
-
-    def _outcome_of(self, packet: Packet, frame: Frame, offsets: Offsets | None) -> Outcome:
-        assert packet.sse is not None  # noqa: S101 - both encoders measure every frame
-        assert packet.recon is not None  # noqa: S101 - the settings ask for it
-        psnr = plane_psnr(packet.sse, packet.luma_pixels, self._caps)
-        sent = self._no_offsets if offsets is None else offsets
-        return self._outcome(frame, packet.recon, packet.frame_type, packet.qp, packet.size, psnr, sent, packet.number)
-
-    def _outcome(
-        self,
-        frame: Frame,
-        recon: Frame,
-        frame_type: FrameType,
-        qp: int,
-        size_bytes: int,
-        psnr: Any,
-        offsets: Offsets,
-        number: int,
-    ) -> Outcome:
-        weighted = self.baseline_weighted_psnr
-        return Outcome(
-            number=number,
-            frame_type=frame_type,
-            qp=qp,
-            size_bytes=size_bytes,
-            psnr=psnr,
-            offsets=offsets,
-            baseline_size_bytes=self._baseline_sizes[number],
-            baseline_psnr=self._baseline_psnr[number],
-            baseline_ssim=self._baseline_ssim[number],
-            lambda_rd=self.lambda_rd,
-            source=frame,
-            recon=recon,
-            weights=None if self.weight_maps is None else self.weight_maps.frame(number),
-            baseline_weighted_psnr=None if weighted is None else weighted[number],
-        )
 
     def _rewarded(self, outcome: Outcome) -> float:
         try:
@@ -382,7 +290,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         if not 0 <= picture_number < len(self._packets):
             raise ConfigError(f"frame {picture_number} is not coded yet; this episode has {len(self._packets)} frames")
         size = len(self._packets[picture_number])
-        return self._baseline_sizes[picture_number] - size, size
+        return self.subject.sizes[picture_number] - size, size
 
     def save_bitstream_to_file(self, path: str | Path, interrupt: bool = False) -> None:
         """Save the stream of the episode that just ended; with `interrupt`, the last one that was completed.
@@ -408,7 +316,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         frames = len(self._packets)
         totals = {
             "bytes": sum(map(len, self._packets)),
-            "baseline_bytes": sum(self._baseline_sizes[:frames]),
+            "baseline_bytes": sum(self.subject.sizes[:frames]),
             "psnr_y": self._psnr_sum / frames,
             "baseline_psnr_y": float(self.baseline.psnr[:frames, 0].mean()),
             "reward": self._reward_sum,
@@ -437,86 +345,3 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
 
 Av1GymEnv = SuperblockQpEnv
 """The environment under the name of an older one."""
-
-
-def _opened(video: str | Path | Clip, max_frames: int | None) -> Clip:
-    """The clip or its first frames, held in memory unless it is large."""
-    clip = video if isinstance(video, Clip) else open_clip(video)
-    if max_frames is not None:
-        if type(max_frames) is not int or max_frames < 1:
-            raise ConfigError(f"max_frames = {max_frames!r}; give a whole number from 1, or None for the whole clip")
-        if max_frames < clip.frame_count:
-            clip = clip.window(0, max_frames)
-    small = frame_bytes(clip.width, clip.height) * clip.frame_count <= IN_MEMORY_BYTES
-    return clip.load() if small else clip
-
-
-def _checked_encoder(settings: EncoderSettings, target_kbps: float | None) -> EncoderSettings:
-    """Settings under which the encoder obeys maps and answers each frame at once."""
-    if settings.steers_rate:
-        raise ConfigError(
-            f"rate_control = {settings.rate_control}: the encoder would ignore every map; use cqp, and target_kbps= of "
-            "the environment to hold a bitrate"
-        )
-    if settings.backend == "aom" and settings.rate_control != "cqp":
-        raise ConfigError(f"rate_control = {settings.rate_control}: libaom takes maps in cqp only; use cqp")
-    if not settings.low_delay:
-        raise ConfigError("structure = random_access: a step needs its frame's packet at once; use low_delay")
-    if target_kbps is not None:
-        if not (math.isfinite(target_kbps) and target_kbps > 0):
-            raise ConfigError(f"target_kbps = {target_kbps}; a bitrate is above zero")
-        settings = replace(settings, picture_qp=True)
-    return replace(settings, recon=True)
-
-
-def _checked_lambda(value: float) -> float:
-    if not (math.isfinite(value) and value >= 0):
-        raise ConfigError(f"lambda_rd = {value}; it is finite and not negative")
-    return float(value)
-
-
-def _reward_of(reward: str | Reward) -> Reward:
-    if isinstance(reward, str):
-        if reward in REWARDS:
-            return REWARDS[reward]
-        if ":" in reward:
-            found: Reward = names.resolve({}, reward)
-            return found
-        raise ConfigError(f"unknown reward {reward!r}{names.did_you_mean(reward, REWARDS)}")
-    if not callable(reward):
-        raise ConfigError(f"reward is a {type(reward).__name__}; give a name or a function of an Outcome")
-    return reward
-
-
-def _checked_levels(action: Any, superblocks: int) -> Offsets:
-    """Offsets of an action of 0 to 6 per superblock."""
-    values = _as_array(action)
-    if values.shape != (superblocks,):
-        raise ConfigError(f"the action has shape {values.shape}, this clip has {superblocks} superblocks: one each")
-    if values.dtype.kind not in "iu":
-        raise ConfigError(f"the action is {values.dtype}; give whole numbers from 0 to {LEVELS - 1}")
-    if values.min() < 0 or values.max() >= LEVELS:
-        raise ConfigError(f"the action goes from {values.min()} to {values.max()}; 0 to {LEVELS - 1} is allowed")
-    offsets: Offsets = values.astype(np.int32) - MAX_OFFSET
-    return offsets
-
-
-def _checked_weights(action: Any) -> NDArray[np.float32]:
-    values = _as_array(action)
-    if values.shape != (len(MAP_FEATURES),):
-        raise ConfigError(f"the action has shape {values.shape}; give {len(MAP_FEATURES)} weights")
-    if values.dtype.kind not in "iuf":
-        raise ConfigError(f"the action is {values.dtype}; give numbers from -1 to 1")
-    if np.abs(values).max() > 1 + 1e-6:
-        raise ConfigError(f"the action goes from {values.min()} to {values.max()}; -1 to 1 is allowed")
-    return values.astype(np.float32)
-
-
-def _as_array(action: Any) -> NDArray[Any]:
-    try:
-        values = np.asarray(action)
-    except ValueError as error:  # ragged lists
-        raise ConfigError(f"the action is no array: {error}") from None
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise InvalidStateError(f"the action holds {values[~np.isfinite(values)].ravel()[0]}; actions are finite")
-    return values
