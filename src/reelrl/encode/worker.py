@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -51,6 +53,7 @@ class WorkerSession(Session):
             )
         try:
             self._ask("open", _START_S, settings, statistics=statistics, first_pass=first_pass)
+            _limit_blocking(ours, self._deadline_s)
         except BaseException:
             self.close()
             raise
@@ -109,6 +112,10 @@ class WorkerSession(Session):
                     f"the encoder process did not {method} within {deadline_s:g} s and was killed", hung=True
                 )
             value, error = self._connection.recv()
+        except BlockingIOError:  # a frame is larger than the pipe: a child that does not read holds up the sending
+            raise self._ended(
+                f"the encoder process neither read nor wrote for {deadline_s:g} s and was killed", hung=True
+            ) from None
         except (EOFError, OSError):
             raise self._ended(f"the encoder process died while it should {method}") from None
         except KeyboardInterrupt:
@@ -136,6 +143,14 @@ class WorkerSession(Session):
             return EncoderTimeout(what, words)
         how = f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with status {code}"
         return EncoderError(f"{what}: ended {how}; open another session", words)
+
+
+def _limit_blocking(connection: Any, seconds: float) -> None:
+    """Let reads and writes of a connection fail with BlockingIOError after so many seconds without progress."""
+    limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
 def _tail(words: Any, limit: int = 2000) -> str:
