@@ -22,7 +22,7 @@ from reelrl.encode.learned_maps import LearnedMap, load_controller
 from reelrl.encode.superblock_env import SuperblockQpEnv
 from reelrl.errors import CheckpointError, ConfigError, RunError
 from reelrl.evaluation.superblock_training import SuperblockTrainer, SuperblockTraining
-from reelrl.runs import RunFolder
+from reelrl.runs import Run, RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -294,6 +294,23 @@ def test_what_cannot_be_right_leaves_no_run_behind(
 def test_without_a_clip_the_message_says_how_to_give_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "superblock"]) == 1
     assert "--file" in capsys.readouterr().err
+
+
+def test_a_run_of_another_stage_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Run.create(tmp_path, SuperblockTraining(), stage="abr", name="other") as run:
+        pass
+    assert main(["train", "superblock", "--resume", str(run.folder)]) == 1
+    assert "reel train abr" in capsys.readouterr().err
+
+
+def test_without_the_learning_packages_the_message_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("reelrl.agents", "reelrl.evaluation"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    assert train(tmp_path) == 1
+    assert "pip install 'reelrl[train]'" in capsys.readouterr().err
 
 
 def test_weights_depend_on_the_seed(tmp_path: Path) -> None:

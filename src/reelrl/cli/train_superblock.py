@@ -18,6 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
+from reelrl.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     import argparse
@@ -45,6 +46,7 @@ SETTINGS = {
     "batch_size": "learner.batch_size",
     "n_steps": "learner.n_steps",
 }
+STAGE = "superblock"
 LINES = 20  # of progress, where there is no terminal to draw a bar on
 
 
@@ -85,6 +87,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    try:
+        return _train(args)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("torch", "stable_baselines3"):
+            raise
+        raise MissingExtra(package, "train") from error
+
+
+def _train(args: argparse.Namespace) -> int:
     from reelrl.agents.ppo import use_threads
     from reelrl.agents.training import Interrupted
     from reelrl.cli.main import DONE, INTERRUPTED
@@ -99,9 +111,7 @@ def run(args: argparse.Namespace) -> int:
         run_folder = Run.open(args.resume)
     else:
         name = f"superblock-{settings.algorithm}"
-        run_folder = Run.create(
-            args.output_dir, settings, stage="superblock", name=name, seed=seed, facts=trainer.facts()
-        )
+        run_folder = Run.create(args.output_dir, settings, stage=STAGE, name=name, seed=seed, facts=trainer.facts())
     with run_folder, Progress("train", trainer.total_steps, unit="steps") as progress:
         trainer.attach(run_folder, _listeners(trainer, progress))
         _introduce(trainer, seed)
@@ -127,6 +137,8 @@ def _settings(args: argparse.Namespace) -> tuple[SuperblockTraining, int]:
 
     if args.resume:
         folder = RunFolder(args.resume)
+        if folder.stage != STAGE:
+            raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
         own = folder.settings(SuperblockTraining)
         more = {} if args.total_iteration is None else {"total_iteration": args.total_iteration}
         return config.merge(own, more), int(folder.meta["seed"])
