@@ -12,6 +12,7 @@ from reelrl.agents.ppo import Ppo, PpoSettings, Rollout, advantages, compress, e
 from reelrl.cli.main import main
 from reelrl.errors import CheckpointError, ConfigError, ContentError
 from reelrl.runs import RunFolder
+from reelrl.stream import generate
 from reelrl.stream.learned import Learned, load_policy, save_policy
 from reelrl.stream.players import TorchPlayers, VectorPlayers, future_rates
 from reelrl.stream.policy import HINT_EDGES_S, AbrPolicy, make_policy
@@ -134,6 +135,18 @@ def test_policies_survive_a_round_trip_and_refuse_strangers(tmp_path: Path) -> N
     (tmp_path / "bad.safetensors").write_bytes(b"not a policy")
     with pytest.raises(CheckpointError, match=r"bad\.safetensors"):
         load_policy(tmp_path / "bad.safetensors")
+
+
+def test_the_shipped_policy_beats_the_lowest_rung_where_links_break() -> None:
+    from reelrl.stream.ladders import nominal_ladder
+    from reelrl.stream.playback import load_controller, play
+
+    broken = [generate.with_outages(generate.mobile_trace(rng), rng) for rng in map(np.random.default_rng, range(30))]
+    results = {
+        name: np.mean([play(load_controller(name), trace, nominal_ladder()).qoe for trace in broken])
+        for name in ("ppo", "lowest")
+    }
+    assert results["ppo"] > results["lowest"]
 
 
 def test_the_validator_and_the_scalar_session_agree() -> None:
