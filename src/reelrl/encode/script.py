@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ import numpy as np
 from reelrl.content.sources import open_clip
 from reelrl.content.writers import write_bitstream
 from reelrl.encode.coding import first_pass, wants_statistics
+from reelrl.encode.controls import checked_offsets
 from reelrl.encode.features import MOTION_X, MOTION_Y, FeatureExtractor
 from reelrl.encode.flags import parse
 from reelrl.encode.packet import FrameType
@@ -32,6 +34,8 @@ from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
@@ -143,7 +147,7 @@ class _Asker:
         self._settings = settings
         self._extractor = FeatureExtractor(settings.width, settings.height)
 
-    def ask(self, frame: Frame, number: int, key: bool, qp: int | None) -> list[int] | None:
+    def ask(self, frame: Frame, number: int, key: bool, qp: int | None) -> NDArray[np.int32] | None:
         superblocks = self._superblocks(frame, qindex_of(qp if qp is not None else self._settings.qp))
         kind = FrameType.KEY if key else self._inter_kind(number)
         given = self._callback(superblocks, kind, number)
@@ -173,9 +177,11 @@ class _Asker:
             )
         return described
 
-    def _checked(self, given: Any, number: int, count: int) -> list[int] | None:
+    def _checked(self, given: Any, number: int, count: int) -> NDArray[np.int32] | None:
         """The offsets; all zero means no map, as a map of zeros costs bits for nothing."""
-        if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
+        if isinstance(given, str | bytes | Mapping) or not (
+            hasattr(given, "__len__") and hasattr(given, "__getitem__")
+        ):
             raise ConfigError(
                 f"get_deltaq_offset returned {type(given).__name__} for picture {number}; return {count} whole numbers"
             )
@@ -183,7 +189,8 @@ class _Asker:
             raise ConfigError(
                 f"get_deltaq_offset returned {len(given)} offsets for picture {number}, which has {count} superblocks"
             )
-        return list(given) if np.any(np.asarray(given)) else None
+        offsets = checked_offsets(list(given), self._settings.grid)
+        return offsets if offsets.any() else None
 
 
 def _own_rate_loop(settings: EncoderSettings) -> tuple[LeakyBucket, EncoderSettings]:
