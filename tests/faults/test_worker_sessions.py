@@ -20,6 +20,7 @@ from tests.encode.makers import (
     coded,
     open_files,
     random_decisions,
+    run_python,
     scene,
     settings_for,
     thread_count,
@@ -134,7 +135,7 @@ def test_a_deadline_inside_the_child_is_reported_as_such() -> None:
     assert not is_alive(pid)
 
 
-def test_closing_is_quick_and_leaves_nothing(tmp_path: Path) -> None:
+def test_closing_is_quick_and_leaves_nothing() -> None:
     with worker() as session:
         session.send(GOOD)
     files, threads = open_files(), thread_count()
@@ -152,16 +153,14 @@ def test_closing_is_quick_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_worker_goes_when_its_parent_does() -> None:
-    parent = os.fork()
-    if parent == 0:
-        # In the child: open a worker, tell its id through the exit of this process, never close it.
-        session = worker()
-        Path(f"/tmp/reelrl-worker-{os.getpid()}").write_text(str(session.pid))
-        os._exit(0)
-    os.waitpid(parent, 0)
-    note = Path(f"/tmp/reelrl-worker-{parent}")
-    pid = int(note.read_text())
-    note.unlink()
+    code = """
+import os
+from tests.faults.test_worker_sessions import worker
+session = worker()
+print(session.pid, flush=True)
+os._exit(0)
+"""
+    pid = int(run_python(code).stdout)
     give_up = time.monotonic() + 5
     while is_alive(pid) and time.monotonic() < give_up:
         time.sleep(0.02)
