@@ -1,0 +1,183 @@
+"""One HTML page about an evaluation of superblock maps: verdicts, every clip, rate-distortion curves, the method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reelrl.evaluation import page
+from reelrl.evaluation.charts import Axis, Line, line_chart, nice_ticks, signed
+from reelrl.evaluation.page import Html, join, tag
+from reelrl.evaluation.superblock import NO_MAP
+from reelrl.evaluation.superblock_summary import shown
+from reelrl.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from reelrl.evaluation.superblock import EncodePoint
+    from reelrl.evaluation.superblock_summary import ClipResult, Verdict
+
+METRIC_NAMES = {
+    "psnr_y": "PSNR-Y",
+    "psnr_y_of_mean": "PSNR-Y of mean error",
+    "ssim_db": "SSIM, dB",
+    "vmaf": "VMAF",
+    "weighted:moving": "PSNR, moving parts",
+    "weighted:centre": "PSNR, centre",
+    "weighted:detail": "PSNR, detail",
+}
+_METHOD = (
+    "BD-rate is the change in bits at equal quality, so below zero is a saving: PCHIP through the points, rates as "
+    "logarithms, over the qualities that both curves reach. Means are over clips; intervals are 95 % bootstrap over "
+    "clips. Map controllers are compared with the same encoder without maps, the encoder's own modes with its plain "
+    "crf: their figures do not compare with each other. A curve that is not monotone gives no figure and is listed."
+)
+_WIDTH, _NAME, _ROW = 760, 190, 30
+
+
+def write_page(
+    path: Path,
+    points: Sequence[EncodePoint],
+    results: Sequence[ClipResult],
+    summary: Sequence[Verdict],
+    facts: dict[str, Any],
+) -> None:
+    """Everything on one page."""
+    metrics = list(facts["metrics"])
+    body = [
+        _verdicts(summary, metrics),
+        _forests(summary, results, metrics),
+        _clips(results, metrics),
+        _curves(points, summary),
+        _method(summary, facts),
+    ]
+    lead = f"{facts['clips']} clips, {facts['frames']} frames each at QPs {facts['qps']}, {facts['encoder']}."
+    write_atomic(path, page.page("Superblock maps", lead, body, kicker="reel evaluate superblock"))
+
+
+def _verdicts(summary: Sequence[Verdict], metrics: Sequence[str]) -> Html:
+    found = {(each.contestant, each.metric): each for each in summary}
+    names = dict.fromkeys((each.contestant, each.anchor) for each in summary)
+    rows = [[name, anchor, *(shown(found.get((name, metric))) for metric in metrics)] for name, anchor in names]
+    heads = ["contestant", "against", *(METRIC_NAMES[metric] for metric in metrics)]
+    return page.section("BD-rate, percent", "Mean over clips and 95 % interval.", page.table(heads, rows))
+
+
+def _forests(summary: Sequence[Verdict], results: Sequence[ClipResult], metrics: Sequence[str]) -> Html:
+    charts = [
+        page.figure(
+            _forest([each for each in summary if each.metric == metric], results, metric),
+            f"{METRIC_NAMES[metric]}: mean, interval, and every clip as a dot. Left of the line is a saving.",
+        )
+        for metric in metrics
+    ]
+    return page.section("Every clip", "What lies behind the means.", *charts)
+
+
+def _forest(summary: Sequence[Verdict], results: Sequence[ClipResult], metric: str) -> Html:
+    """A row per contestant."""
+    shown_rows = [each for each in summary if each.percent]
+    values = {
+        each.contestant: [
+            (result.clip, result.bd.percent)
+            for result in results
+            if result.metric == metric and result.contestant == each.contestant and result.bd.percent is not None
+        ]
+        for each in shown_rows
+    }
+    flat = [value for row in values.values() for _, value in row] or [0.0]
+    ticks = nice_ticks(min([*flat, 0.0]), max([*flat, 0.0]), 9)
+    low, high = ticks[0], ticks[-1]
+
+    def across(value: float) -> float:
+        return _NAME + (_WIDTH - _NAME - 20) * (value - low) / (high - low)
+
+    bottom = _ROW * len(shown_rows) + 10
+    parts = [_vertical(across(tick), bottom, f"{tick:g}", tick == 0) for tick in ticks]
+    for number, each in enumerate(shown_rows):
+        parts.append(_forest_row(each, values[each.contestant], _ROW * number + 20, across))
+    return tag(
+        "svg", join(parts), viewBox=f"0 0 {_WIDTH} {bottom + 24}", role="img", aria_label=f"BD-rates by {metric}"
+    )
+
+
+def _forest_row(each: Verdict, values: Sequence[tuple[str, float]], y: float, across: Any) -> Html:
+    mean, low, high = each.percent or (0.0, 0.0, 0.0)
+    colour = "one" if high < 0 else "two" if low > 0 else "quiet"
+    dots = [
+        tag(
+            "circle",
+            tag("title", f"{clip}: {signed(value, 2)} %"),
+            cx=f"{across(value):.1f}",
+            cy=y,
+            r=3.5,
+            style="fill: var(--quiet); fill-opacity: .45",
+        )
+        for clip, value in values
+    ]
+    stroke = f"stroke: var(--{colour}); stroke-width: 3"
+    bar = tag("line", x1=f"{across(low):.1f}", y1=y, x2=f"{across(high):.1f}", y2=y, style=stroke)
+    note = tag("title", f"{each.contestant}: {shown(each)}")
+    middle = tag("circle", note, cx=f"{across(mean):.1f}", cy=y, r=6, style=f"fill: var(--{colour})")
+    label = tag("text", each.contestant, x=_NAME - 12, y=y + 4.5, text_anchor="end")
+    return tag("g", join([label, *dots, bar, middle]))
+
+
+def _vertical(x: float, bottom: float, label: str, strong: bool) -> Html:
+    style = f"stroke: var(--{'soft' if strong else 'line'})"
+    words = tag("text", label, x=f"{x:.1f}", y=bottom + 16, text_anchor="middle")
+    return join([tag("line", x1=f"{x:.1f}", y1=4, x2=f"{x:.1f}", y2=bottom, style=style), words])
+
+
+def _clips(results: Sequence[ClipResult], metrics: Sequence[str]) -> Html:
+    """A table per metric; never-compressed clips first, and apart."""
+    names = list(dict.fromkeys(result.contestant for result in results))
+    parts = []
+    for metric in metrics:
+        found = {(r.contestant, r.clip): r for r in results if r.metric == metric}
+        clips = {r.clip: r for r in results}
+        rows = []
+        for clip, one in sorted(clips.items(), key=lambda item: (not item[1].pristine, item[0])):
+            kind = f"{one.split}, {'pristine' if one.pristine else 'compressed before'}"
+            rows.append([clip, kind, *(_figure(found.get((name, clip))) for name in names)])
+        parts.append(page.details(METRIC_NAMES[metric], page.table(["clip", "kind", *names], rows)))
+    lead = "BD-rate in percent for each clip, losers included; * marks a figure with doubts, - one that is missing."
+    return page.section("Clip by clip", lead, *parts)
+
+
+def _figure(result: ClipResult | None) -> str:
+    if result is None or result.bd.percent is None:
+        return "-"
+    return signed(result.bd.percent, 2) + ("*" if result.bd.doubts else "")
+
+
+def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
+    """No map and the contestant that does best by any metric, clip by clip."""
+    judged = [each for each in summary if each.percent and each.anchor == NO_MAP]
+    if not judged:
+        return Html("")
+    best = min(judged, key=lambda each: each.percent.mean if each.percent else 0.0)
+    charts = []
+    for clip in dict.fromkeys(point.clip for point in points):
+        lines = []
+        for name, colour in ((NO_MAP, "quiet"), (best.contestant, "one")):
+            mine = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: -p.qp)
+            places = [(p.measured.kbps, p.measured.quality[best.metric]) for p in mine]
+            notes = [f"{clip}, {name}, QP {p.qp}: {p.measured.kbps:.1f} kbit/s" for p in mine]
+            lines.append(Line(name, places, colour=colour, dashed=name == NO_MAP, notes=notes))
+        axes = {"x": Axis("kbit/s", log=True), "y": Axis(METRIC_NAMES[best.metric])}
+        charts.append(page.figure(line_chart(lines, **axes, title=f"{clip}: rate and quality"), clip))
+    lead = f"No map and {best.contestant}, by {METRIC_NAMES[best.metric]}, where it does best."
+    return page.section("Rate and quality", lead, page.columns(*charts[:2]), page.details("All clips", *charts[2:]))
+
+
+def _method(summary: Sequence[Verdict], facts: dict[str, Any]) -> Html:
+    missing = [
+        f"{each.contestant}, {METRIC_NAMES[each.metric]}, {clip}: {why}"
+        for each in summary
+        for clip, why in (each.left_out | each.doubted).items()
+    ]
+    told = [(str(key), str(value)) for key, value in facts.items() if key != "command"]
+    doubts = page.details(f"{len(missing)} figures missing or in doubt", *(tag("p", line) for line in missing))
+    return page.section("How", _METHOD, page.facts(told), doubts, page.code(str(facts.get("command", ""))))
