@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError, MissingExtra
+from reelrl.progress import Progress, duration
 
 if TYPE_CHECKING:
     import argparse
 
-    from reelrl.evaluation.superblock_training import Listeners, SuperblockTrainer, SuperblockTraining
-    from reelrl.progress import Progress
+    from reelrl.evaluation.superblock_training import SuperblockTrainer, SuperblockTraining
 
 # Option -> setting. An option that is not given leaves its setting as the defaults or --config have it.
 SETTINGS = {
@@ -101,7 +101,6 @@ def _train(args: argparse.Namespace) -> int:
     from reelrl.agents.training import Interrupted
     from reelrl.cli.main import DONE, INTERRUPTED
     from reelrl.evaluation.superblock_training import SuperblockTrainer
-    from reelrl.progress import Progress
     from reelrl.runs import Run
 
     use_threads(args.threads)
@@ -113,9 +112,10 @@ def _train(args: argparse.Namespace) -> int:
         name = f"superblock-{settings.algorithm}"
         run_folder = Run.create(args.output_dir, settings, stage=STAGE, name=name, seed=seed, facts=trainer.facts())
     with run_folder, Progress("train", trainer.total_steps, unit="steps") as progress:
-        trainer.attach(run_folder, _listeners(trainer, progress))
+        tell = _Reporter(trainer, progress)
+        trainer.attach(run_folder, tell)
+        tell.start()
         _introduce(trainer, seed)
-        progress.total = trainer.total_steps - trainer.steps_done
         try:
             figures = trainer.train()
         except Interrupted as stopped:
@@ -123,9 +123,11 @@ def _train(args: argparse.Namespace) -> int:
             return INTERRUPTED
         finally:
             trainer.close()
-    output.line("final", f"reward {figures['eval/reward']:.3f}", *_shown(figures))
+    output.line(
+        "final", f"reward {figures['eval/reward']:.3f}", f"bytes {100 * (figures['eval/bytes_ratio'] - 1):+.2f} %"
+    )
     output.line("saved", run_folder.artifacts, "model, stream, baseline and monitor.csv")
-    output.next_command(f"reel evaluate superblock {run_folder.folder}")
+    output.next_command(f"reel evaluate superblock --controllers {run_folder.folder}")
     return DONE
 
 
@@ -174,46 +176,50 @@ def _introduce(trainer: SuperblockTrainer, seed: int) -> None:
         output.line("resume", f"step {trainer.steps_done}")
 
 
-def _listeners(trainer: SuperblockTrainer, progress: Progress) -> Listeners:
-    from reelrl.evaluation.superblock_training import Listeners
-    from reelrl.progress import duration
+class _Reporter:
+    """Tells a person how the training goes: on a terminal by the bar, elsewhere by some lines."""
 
-    total = trainer.total_steps
-    begun: list[int] = []
+    def __init__(self, trainer: SuperblockTrainer, progress: Progress) -> None:
+        self.trainer, self.progress = trainer, progress
+        self.first_step = 0
+        self.lines = 0
 
-    def step(done: int) -> None:
-        if not begun:
-            begun.append(done - len(trainer.envs))
-        progress.update(done - begun[0] - progress.done)
+    def start(self) -> None:
+        """Count from where the run stands."""
+        self.first_step = self.trainer.steps_done
+        self.progress.total = self.trainer.total_steps - self.first_step
 
-    def episode(done: int, figures: dict[str, float]) -> None:
-        progress.figures["reward"] = figures["reward"]
-        if not sys.stderr.isatty() and done * LINES // total > (done - trainer.frames) * LINES // total:
-            left_s = (total - done) / progress.rate if progress.done else None
-            pace = f"{progress.rate:.0f} steps/s   {duration(left_s)} left"
-            output.line("step", f"{done} / {total}", f"reward {figures['reward']:.3f}", *_shown(figures), pace)
+    def step(self, done: int) -> None:
+        self.progress.update(done - self.first_step - self.progress.done)
 
-    def evaluation(done: int, figures: dict[str, float]) -> None:
-        if done < total:  # the last one is told at the end
+    def episode(self, done: int, figures: dict[str, float]) -> None:
+        self.progress.figures["reward"] = figures["reward"]
+        lines = done * LINES // self.trainer.total_steps
+        if lines == self.lines or sys.stderr.isatty():
+            return
+        self.lines = lines
+        rate = self.progress.rate
+        left_s = max(self.trainer.total_steps - done, 0) / rate if rate else None
+        self._line("step", done, figures, f"{rate:.0f} steps/s   {duration(left_s)} left")
+
+    def evaluation(self, done: int, figures: dict[str, float]) -> None:
+        if done < self.trainer.total_steps:  # the last one is told at the end
             _leave_bar()
-            output.line("eval", f"{done} / {total}", f"reward {figures['eval/reward']:.3f}", *_shown(figures))
+            self._line("eval", done, {name.removeprefix("eval/"): value for name, value in figures.items()})
 
-    def interrupt() -> None:
+    def interrupt(self) -> None:
         _leave_bar()
         output.line("stop", "after this rollout", "Ctrl+C again stops at once")
 
-    return Listeners(step, episode, evaluation, interrupt)
+    def _line(self, word: str, done: int, figures: dict[str, float], *more: str) -> None:
+        shown = f"reward {figures['reward']:.3f}", f"bytes {100 * (figures['bytes_ratio'] - 1):+.2f} %"
+        output.line(word, f"{done} / {self.trainer.total_steps}", *shown, *more)
 
 
 def _leave_bar() -> None:
     """Begin a new line where a bar is being drawn."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
-
-
-def _shown(figures: dict[str, float]) -> list[str]:
-    ratio = figures.get("bytes_ratio", figures.get("eval/bytes_ratio", 1.0))
-    return [f"bytes {100 * (ratio - 1):+.2f} %"]
 
 
 def _explain_stop(trainer: SuperblockTrainer, resumable: bool) -> None:

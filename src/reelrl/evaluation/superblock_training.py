@@ -9,9 +9,8 @@ With several clips the streams lie in a folder for each: artifacts/clip-1/ and s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from gymnasium import spaces
@@ -31,6 +30,7 @@ from reelrl.files import writable_folder
 from reelrl.seeding import seed_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from reelrl.content.clip import Clip
@@ -75,14 +75,13 @@ class SuperblockTraining:
         return self.learner.algorithm
 
 
-@dataclass
-class Listeners:
-    """Who wants to hear: steps made in all; an ended episode's step and figures; an evaluation's; the first Ctrl+C."""
+class Listener(Protocol):
+    """Who wants to hear how it goes; steps are counted in all, figures have `reward` and `bytes_ratio`."""
 
-    step: Callable[[int], None] = lambda _: None
-    episode: Callable[[int, Figures], None] = lambda *_: None
-    evaluation: Callable[[int, Figures], None] = lambda *_: None
-    interrupt: Callable[[], None] = lambda: None
+    def step(self, done: int) -> None: ...
+    def episode(self, done: int, figures: Figures) -> None: ...
+    def evaluation(self, done: int, figures: Figures) -> None: ...  # names begin with eval/
+    def interrupt(self) -> None: ...
 
 
 class SuperblockTrainer:
@@ -91,7 +90,7 @@ class SuperblockTrainer:
     monitor: MonitorCsv
     training: Training
     run: Run
-    tell: Listeners
+    tell: Listener
 
     def __init__(self, settings: SuperblockTraining, seed: int) -> None:
         if not settings.files:
@@ -125,7 +124,7 @@ class SuperblockTrainer:
         clips = [{"file": file, "hash": env.clip.content_hash} for file, env in pairs]
         return {"encoder": f"{backend} {probe(backend).version}", "clips": clips, "frames": self.frames}
 
-    def attach(self, run: Run, tell: Listeners) -> None:
+    def attach(self, run: Run, tell: Listener) -> None:
         """Go on from the run's newest checkpoint, if it has one, and write down the baselines."""
         self.run, self.tell = run, tell
         self.training = Training(
