@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelrl.content.catalogue import catalogue, split_of
+from reelrl.encode.backends import probe
 from reelrl.encode.features import clip_features
 from reelrl.encode.fitted_map import MapPolicy
 from reelrl.encode.learned_maps import LearnedMap, load_controller
@@ -240,7 +241,7 @@ def _offsets(action: Any, superblocks: int) -> NDArray[np.int32] | None:
 def _learned_maps(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:
     """Maps of an agent that may look at what the encoder did: played once in its environment, then kept."""
     policy = hashlib.sha256(controller.path.read_bytes()).hexdigest()
-    facts = [policy, clip.content_hash, asdict(encoder), controller.env_options]
+    facts = [policy, clip.content_hash, asdict(encoder), probe(encoder.backend).version]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
     path = cache_dir() / "learned-maps" / f"{key}.json"
     found = kept(path)

@@ -104,7 +104,8 @@ def _forest(summary: Sequence[Verdict], results: Sequence[ClipResult], metric: s
 
 def _forest_row(each: Verdict, values: Sequence[tuple[str, float]], y: float, across: Any) -> Html:
     mean, low, high = each.percent or (0.0, 0.0, 0.0)
-    colour = "one" if high < 0 else "two" if low > 0 else "quiet"
+    sure = len(values) > 2  # an interval over fewer clips says nothing
+    colour = "one" if sure and high < 0 else "two" if sure and low > 0 else "quiet"
     dots = [
         tag(
             "circle",
