@@ -20,7 +20,7 @@ from reelrl.encode.backends import Capabilities, Control, frames_covered
 from reelrl.encode.packet import FrameType, Packet
 from reelrl.encode.quiet import ThreadWatch, threads_started_by
 from reelrl.encode.scheduling import normal_scheduling
-from reelrl.encode.settings import QINDEX_PER_QP, SUPERBLOCK, qindex_of
+from reelrl.encode.settings import MAX_OFFSET, QINDEX_PER_QP, SUPERBLOCK, qindex_of
 from reelrl.errors import EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
@@ -273,13 +273,15 @@ class SvtAv1:
 
     def _map(self, number: int, offsets: NDArray[np.int32], qp: int) -> Any:
         """A segment map. Few levels and descending order, as the encoder codes each level and falls back downwards."""
-        levels, segments = np.unique(-offsets, return_inverse=True)
-        places = ffi.new("uint8_t[]", segments.astype(np.uint8).tobytes())
+        levels = np.flatnonzero(np.bincount(offsets + MAX_OFFSET))[::-1] - MAX_OFFSET
+        segment_of = np.zeros(2 * MAX_OFFSET + 1, np.uint8)
+        segment_of[levels + MAX_OFFSET] = np.arange(len(levels))
+        places = ffi.new("uint8_t[]", segment_of[offsets + MAX_OFFSET].tobytes())
         self._alive.setdefault(number, []).append(places)
         roi = ffi.new("RoiMap*")
         roi.first_picture, roi.segments, roi.last_segment = number, places, len(levels) - 1
-        for i, level in enumerate(levels):
-            roi.qindex[i] = max(int(-level) * QINDEX_PER_QP, 1 - qindex_of(qp))  # qindex 0 would mean lossless
+        lowest = 1 - qindex_of(qp)  # qindex 0 would mean lossless
+        roi.qindex[0 : len(levels)] = [max(level * QINDEX_PER_QP, lowest) for level in levels.tolist()]
         return roi
 
     def _poll(self) -> bool:
