@@ -45,7 +45,7 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, di
 def test_a_healthy_machine_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
     status, found = report(capsys)
     assert status == 0
-    assert found["encoder svtav1"] == ("ok", "4.1.0   picture QP, a note   lib.so   self-test 0.1 s")
+    assert found["encoder svtav1"] == ("ok", "4.1.0   self-test 0.1 s\npicture QP\na note\nlib.so")
     assert found["numpy"] == ("ok", metadata.version("numpy"))
     assert found["data"][0] == "note"
 
@@ -71,7 +71,7 @@ def test_a_failed_self_test_is_essential(monkeypatch: pytest.MonkeyPatch, capsys
     pretend_encoders(monkeypatch, capabilities, SimpleNamespace(ok=False, detail="recon differs", seconds=0.1))
     status, found = report(capsys)
     assert status == 1
-    assert found["encoder aom"][1].endswith("self-test failed: recon differs")
+    assert "self-test failed: recon differs" in found["encoder aom"][1]
     assert report(capsys, "--quick")[0] == 0
 
 

@@ -44,13 +44,20 @@ def run(args: argparse.Namespace) -> int:
     for finding in examine(self_test=not args.quick):
         findings.append(finding)
         if not args.json:
-            output.line(finding.state, f"{finding.what:<24}", finding.detail)
+            _show(finding)
     missing = [finding for finding in findings if finding.state == "miss"]
     if args.json:
         output.as_json({"ok": not missing, "findings": [asdict(finding) for finding in findings]})
     else:
         output.next_command("reel doctor   once the lines with `miss` are mended" if missing else "reel demo")
     return 1 if missing else 0
+
+
+def _show(finding: Finding) -> None:
+    first, *more = finding.detail.splitlines()
+    output.line(finding.state, f"{finding.what:<24}", first)
+    for line in more:
+        output.line("", " " * 24, line)
 
 
 def examine(*, self_test: bool) -> Iterator[Finding]:
@@ -147,16 +154,16 @@ def _encoder(name: str, self_test: bool) -> Finding:
         from reelrl.encode import backends
 
         found = backends.probe(name)
-        detail = f"{found.version}   {_abilities(found)}   {found.library}"
-        if self_test:
-            from reelrl.encode import selftest
+        more = "\n".join([_abilities(found), *found.notes, found.library])
+        if not self_test:
+            return Finding("ok", f"encoder {name}", f"{found.version}\n{more}")
+        from reelrl.encode import selftest
 
-            tested = selftest.run(name)
-            detail += f"   self-test {tested.seconds:.1f} s" if tested.ok else f"   self-test failed: {tested.detail}"
-            return Finding("ok" if tested.ok else "miss", f"encoder {name}", detail)
+        tested = selftest.run(name)
+        verdict = f"self-test {tested.seconds:.1f} s" if tested.ok else f"self-test failed: {tested.detail}"
+        return Finding("ok" if tested.ok else "miss", f"encoder {name}", f"{found.version}   {verdict}\n{more}")
     except (ReelError, ImportError, OSError) as error:
         return Finding("miss", f"encoder {name}", str(error))
-    return Finding("ok", f"encoder {name}", detail)
 
 
 def _abilities(found: object) -> str:
@@ -168,4 +175,4 @@ def _abilities(found: object) -> str:
         "quality": "quality",
     }
     able = [word for field, word in words.items() if getattr(found, field, False)]
-    return ", ".join([*able, *getattr(found, "notes", ())]) or "no control"
+    return ", ".join(able) or "no control"
