@@ -60,8 +60,9 @@ def test_bba_follows_its_line(buffer_s: float, rung: int) -> None:
 
 
 def test_bola_by_hand() -> None:
-    """With two rungs of size 1 and e: u = (1, 2), gp = 1/(30/10 - 1) = 0.5, V = 20; they tie where 30 - b = "
-    "(50 - b)/e."""
+    """With two rungs of size 1 and e: u = (1, 2), gp = 1/(30/10 - 1) = 0.5, V = 20; they tie where
+    30 - b = (50 - b)/e.
+    """
     ladder = Ladder("two", np.array([1000.0, 1000.0 * np.e]), 4.0, chunks=48)
     controller = Bola(30.0)
     controller.reset(0, Session(ladder.video()))

@@ -1,5 +1,5 @@
-"""Training of a bitrate controller: the players of `stream`, the learner of `agents`, a run folder that "
-"resumes exactly.
+"""Training of a bitrate controller: the players of `stream`, the learner of `agents`, a run folder that
+resumes exactly.
 """
 
 from __future__ import annotations

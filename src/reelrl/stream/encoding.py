@@ -52,8 +52,8 @@ class LadderSettings:
 def encode_ladder(
     clip: Clip, folder: Path, settings: LadderSettings, encoded: Callable[[int, int], None] = lambda _s, _r: None
 ) -> Ladder:
-    """Encode, write the segments and ladder.json, return the ladder. Frames after the last whole segment "
-    "are left out.
+    """Encode, write the segments and ladder.json, return the ladder. Frames after the last whole segment are left
+    out.
     """
     frames = round(settings.segment_s * clip.fps)
     count = clip.frame_count // frames if frames else 0

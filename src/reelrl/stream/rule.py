@@ -51,8 +51,8 @@ PRESETS = {"default": DEFAULT, "pensieve": PENSIEVE}
 
 
 def named_rule(preset: str | None, *, noise: bool | None = None, queue_delay_ms: float = 0.0) -> Rule:
-    """The rule of a preset. Pensieve's has noise unless told otherwise; asked of the default, noise is "
-    "Pensieve's too.
+    """The rule of a preset. Pensieve's has noise unless told otherwise; asked of the default, noise is
+    Pensieve's too.
     """
     rule = PRESETS.get(preset or "default")
     if rule is None:
@@ -88,8 +88,8 @@ def fetch(
     payload: float,
     wrap_s: float,
 ) -> tuple[int, float, float]:
-    """Receive `size_bytes`; returns the new slot and clock, and the seconds it took. Slots without "
-    "bandwidth only add time.
+    """Receive `size_bytes`; returns the new slot and clock, and the seconds it took. Slots without
+    bandwidth only add time.
     """
     sent = 0.0
     download_s = 0.0

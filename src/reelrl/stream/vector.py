@@ -155,8 +155,8 @@ class AbrVectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArr
         return flat.reshape(self.num_envs, S_INFO, self.columns)
 
     def export(self) -> npt.NDArray[np.void]:
-        """The players, for a checkpoint; `restore` continues from it exactly (with the observation that "
-        "went with it).
+        """The players, for a checkpoint; `restore` continues from it exactly (with the observation that
+        went with it).
         """
         return self._players.copy()
 
