@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from reelrl.content.frame import Frame
+from reelrl.encode import trust
 from reelrl.encode.backends import encoder_class
 from reelrl.encode.controls import checked
 from reelrl.encode.lane import Lane
@@ -163,6 +164,7 @@ class EncoderSession(Session):
 
     def __init__(self, settings: EncoderSettings, *, statistics: bytes | None = None, first_pass: bool = False) -> None:
         super().__init__(settings)
+        trust.ensure(settings.backend)
         self._failure: EncoderError | None = None
         self._encoder: Encoder | None = None
         self._lane = Lane(f"encoder-{settings.backend}")

@@ -11,7 +11,7 @@ import hashlib
 import threading
 from pathlib import Path
 
-from reelrl import __version__
+from reelrl import __version__, names
 from reelrl.encode.backends import probe
 from reelrl.errors import EncoderMissing
 from reelrl.files import cache_dir
@@ -19,21 +19,23 @@ from reelrl.kept import keep, kept
 
 _lock = threading.RLock()
 _trusted: set[str] = set()
+_on_trial: set[str] = set()
 
 
 def ensure(backend: str) -> None:
-    """Raise EncoderMissing, with what was found, when the backend's library fails its self-test."""
-    if backend in _trusted:
+    """Raise EncoderMissing, with what was found, when the library of a backend of ours fails its self-test."""
+    if backend in _trusted or backend not in names.BACKENDS:  # a backend of the user's own is the user's to try
         return
     with _lock:
-        if backend in _trusted:
+        # Other threads wait for the verdict; who holds the lock and comes here again is a session of the self-test.
+        if backend in _trusted or backend in _on_trial:
             return
-        _trusted.add(backend)  # the self-test opens sessions itself
+        _on_trial.add(backend)
         try:
             _try_once(backend)
-        except BaseException:
-            _trusted.discard(backend)
-            raise
+            _trusted.add(backend)
+        finally:
+            _on_trial.discard(backend)
 
 
 def _try_once(backend: str) -> None:
