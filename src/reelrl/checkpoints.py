@@ -17,9 +17,11 @@ import re
 import shutil
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reelrl.errors import CheckpointError
 from reelrl.files import explain_os_error, sync_file, sync_folder, writable_folder
@@ -27,9 +29,7 @@ from reelrl.records import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from numpy.typing import NDArray
 
     Tensors = Mapping[str, NDArray[Any]]
 

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -61,18 +60,20 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_answers_in_half_a_second_and_imports_no_command() -> None:
+    # CPU time, as a busy machine would not be this command's fault; it never waits for anything.
     program = (
-        "import sys; from reelrl.cli.main import main; main(['--help'])\n"
+        "import sys, time; from reelrl.cli.main import main; main(['--help'])\n"
         "print([m for m in sys.modules if m.startswith('reelrl.') and m not in "
-        "('reelrl.names', 'reelrl.errors', 'reelrl.cli', 'reelrl.cli.main')], file=sys.stderr)"
+        "('reelrl.names', 'reelrl.errors', 'reelrl.cli', 'reelrl.cli.main')], file=sys.stderr)\n"
+        "print(time.process_time(), file=sys.stderr)"
     )
-    best_s = 9.0
+    used_s = []
     for _ in range(3):
-        start_s = time.perf_counter()
         child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        best_s = min(best_s, time.perf_counter() - start_s)
-        assert child.stderr == "[]\n"
-    assert best_s < 0.5
+        imported, used = child.stderr.splitlines()
+        assert imported == "[]"
+        used_s.append(float(used))
+    assert min(used_s) < 0.5
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
