@@ -175,7 +175,9 @@ def test_pools_depend_on_the_seed_only_and_never_open_test_folders(
         recorded_traces("train", tmp_path / "test")
 
 
-def test_a_stopped_training_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_training_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("REELRL_DATA", raising=False)
     assert main(["train", "abr", "--runs", str(tmp_path / "whole"), *SHORT]) == 0
     whole = RunFolder(tmp_path / "whole" / "0001")
@@ -183,21 +185,18 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatc
     from reelrl.evaluation.abr_training import AbrTrainer
     from reelrl.runs import Run
 
-    class Stopped(Exception):
-        pass
-
     original = AbrTrainer.train
 
-    def interrupted(self: AbrTrainer, run: Run, report: object) -> float:
+    def interrupted(self: AbrTrainer, run: Run, *_: object) -> float:
         def stop(step: int, _: dict[str, float]) -> None:
             if step > 3000:
-                raise Stopped
+                raise KeyboardInterrupt
 
         return original(self, run, stop)
 
     monkeypatch.setattr(AbrTrainer, "train", interrupted)
-    with pytest.raises(Stopped):
-        main(["train", "abr", "--runs", str(tmp_path / "halves"), *SHORT])
+    assert main(["train", "abr", "--runs", str(tmp_path / "halves"), *SHORT]) == 130
+    assert f"reel train abr --resume {tmp_path / 'halves' / '0001-abr-ppo'}" in capsys.readouterr().out
     monkeypatch.setattr(AbrTrainer, "train", original)
     assert main(["train", "abr", "--resume", str(tmp_path / "halves" / "0001")]) == 0
     halves = RunFolder(tmp_path / "halves" / "0001")

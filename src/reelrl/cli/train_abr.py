@@ -13,9 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
+
+    from reelrl.evaluation.abr_training import AbrTraining
+    from reelrl.runs import Run
+
+STAGE = "abr"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,20 +41,35 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args.threads)
     if args.resume:
         run_folder = Run.open(args.resume)
+        if run_folder.stage != STAGE:
+            raise ConfigError(f"{args.resume} is a run of `reel train {run_folder.stage}`; resume it with that command")
         settings, seed = run_folder.settings(AbrTraining), int(run_folder.meta["seed"])
     else:
         settings, seed = options.settings_from(args, AbrTraining()), args.seed
-        run_folder = Run.create(args.runs, settings, stage="abr", name="abr-ppo", seed=seed)
+        run_folder = Run.create(args.runs, settings, stage=STAGE, name="abr-ppo", seed=seed)
+    output.line("run", run_folder.folder, f"seed {seed}", f"{settings.steps} steps")
     with run_folder, Progress("train", settings.steps, unit="steps") as progress:
-        output.line("run", run_folder.folder, f"seed {seed}", f"{settings.steps} steps")
-        trainer = AbrTrainer(settings, seed)
 
         def report(step: int, scores: dict[str, float]) -> None:
             progress.update(step - progress.done, score=scores["score"])
             shown = [f"{name} {scores[name]:.3f}" for name in ("score", "recorded", "mobile", "outages", "best")]
             output.line("step", step, *shown)
 
-        best = trainer.train(run_folder, report)
+        try:
+            trainer = AbrTrainer(settings, seed)
+            best = trainer.train(run_folder, report, lambda step: progress.update(step - progress.done))
+        except KeyboardInterrupt:
+            _explain_stop(run_folder, settings)
+            raise
     output.line("best", f"{best:.4f}", "QoE per chunk over the validation pools")
     output.next_command(f"reel evaluate abr {run_folder.folder} robustmpc oracle")
     return 0
+
+
+def _explain_stop(run_folder: Run, settings: AbrTraining) -> None:
+    """What the run has kept, and how to go on from it."""
+    kept = run_folder.checkpoints.all()
+    every = settings.validate_every * settings.players * settings.rollout
+    what = f"checkpoint {kept[-1].name}" if kept else f"no checkpoint yet; they come every {every} steps"
+    output.line("kept", run_folder.folder, what)
+    output.next_command(f"reel train abr --resume {run_folder.folder}")

@@ -69,8 +69,13 @@ class AbrTrainer:
         self.ppo = Ppo(self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
         self.validator = Validator(pools, ladder, settings.qoe)
 
-    def train(self, run: Run, report: Callable[[int, dict[str, float]], None]) -> float:
-        """Learn until `steps`; returns the best validation score. `report` hears of every validation."""
+    def train(
+        self,
+        run: Run,
+        report: Callable[[int, dict[str, float]], None],
+        moved: Callable[[int], None] = lambda _step: None,
+    ) -> float:
+        """Learn until `steps`; returns the best validation score. `report` hears of validations, `moved` of updates."""
         settings = self.settings
         step, updates, best = 0, 0, -np.inf
         saved = run.resume()
@@ -88,6 +93,7 @@ class AbrTrainer:
             follow(self.average, self.policy, settings.follow)
             step += settings.players * settings.rollout
             updates += 1
+            moved(step)
             if updates % settings.validate_every and step < settings.steps:
                 continue
             scores = self.validator.score(self.average)
