@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import OrderedDict
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,3 +81,13 @@ def test_registration_is_lazy_and_can_be_repeated(monkeypatch: pytest.MonkeyPatc
     reelrl._register_environments()
     reelrl._register_environments()
     assert gymnasium.registry.pop(identifier).entry_point == "no_such_pkg:Env"
+
+
+@pytest.mark.parametrize("text", ["bba(five)", "bba(1,2,3,4,5,6)", "robustmpc(nan,x)"])
+def test_wrong_arguments_in_brackets_are_explained(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"write numbers that \w+ takes"):
+        names.make(names.CONTROLLERS, text)
+
+
+def test_numbers_in_brackets_are_passed_on() -> None:
+    assert names.make({"fraction": "fractions:Fraction"}, "fraction(6, 4)") == Fraction(3, 2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
@@ -74,6 +75,23 @@ def resolve(table: Mapping[str, str], name: str) -> Any:
     except AttributeError:
         public = [word for word in vars(module) if not word.startswith("_")]
         raise ConfigError(f"{module_name} has no {attribute!r}{did_you_mean(attribute, public)}") from None
+
+
+def make(table: Mapping[str, str], text: str) -> Any:
+    """An object by name, made with the numbers in brackets behind it: "bba(5,10)"."""
+    word, _, rest = text.partition("(")
+    kind = resolve(table, word.strip())
+    try:
+        numbers = [_number(part) for part in rest.removesuffix(")").split(",") if part.strip()]
+        inspect.signature(kind).bind(*numbers)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{text!r}: {error}; write numbers that {word} takes, as in bba(5,10)") from error
+    return kind(*numbers)
+
+
+def _number(text: str) -> float | int:
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from reelrl import policy_file
 from reelrl.encode.maps import action_of, map_inputs, map_of
 from reelrl.encode.states import Normalisation
 from reelrl.errors import CheckpointError, ConfigError
-from reelrl.names import CONTROLLERS, resolve
+from reelrl.names import CONTROLLERS, make
 from reelrl.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -106,8 +106,6 @@ def load_controller(name: str) -> Any:
 
     Arguments may follow in brackets: "variance-map(0.5)".
     """
-    word, _, rest = name.partition("(")
-    if not rest and ":" not in name and word not in CONTROLLERS:
+    if "(" not in name and ":" not in name and name not in CONTROLLERS:
         return LearnedMap(name)
-    arguments = [float(text) for text in rest.removesuffix(")").split(",") if text.strip()]
-    return resolve(CONTROLLERS, word.strip())(*arguments)
+    return make(CONTROLLERS, name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.names import CONTROLLERS, resolve
+from reelrl.names import CONTROLLERS, make, resolve
 from reelrl.stream.env import ABREnv
 from reelrl.stream.session import Session
 
@@ -46,18 +46,11 @@ def load_controller(name: str) -> Controller:
 
     Arguments may follow in brackets: "bba(5,10)", "robustmpc(7)".
     """
-    word, _, rest = name.partition("(")
-    if not rest and (Path(name).exists() or Path(name).suffix == ".safetensors"):
+    if "(" not in name and (Path(name).exists() or Path(name).suffix == ".safetensors"):
         made: Controller = resolve(CONTROLLERS, "ppo")(name)
         return made
-    arguments = [_number(text) for text in rest.removesuffix(")").split(",") if text.strip()]
-    controller: Controller = resolve(CONTROLLERS, word.strip())(*arguments)
+    controller: Controller = make(CONTROLLERS, name)
     return controller
-
-
-def _number(text: str) -> float | int:
-    value = float(text)
-    return int(value) if value == int(value) else value
 
 
 def play(
