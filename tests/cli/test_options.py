@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,3 +52,16 @@ def test_lines_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
         "step   20 000 / 100 000           reward 41.2\n"
         "next   reel evaluate runs/0007-minigop-sac\n"
     )
+
+
+def test_the_next_command_can_be_typed_where_the_shell_does_not_find_reel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "reel"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "argv", [str(program), "demo"])
+    output.next_command("reel clips")
+    assert capsys.readouterr().out == "next   .venv/bin/reel clips\n"

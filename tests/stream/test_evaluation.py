@@ -98,3 +98,10 @@ def test_traces_are_made_described_and_converted(tmp_path: Path, capsys: pytest.
     )
     assert main(["traces", str(tmp_path / "m")]) == 0
     assert main(["traces", "make", "magic", "-o", str(made)]) == 1
+
+
+def test_a_misspelt_reference_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_trace(links(1)[0], tmp_path / "link.json")
+    words = ["--traces", str(tmp_path / "link.json"), "--ladder", "nominal", "--out", str(tmp_path / "out")]
+    assert main(["evaluate", "abr", "lowest", "bba", *words, "--reference", "bbb"]) == 1
+    assert "--reference bbb is not among those compared; did you mean 'bba'?" in capsys.readouterr().err

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
     parser.add_argument("--split", choices=("train", "test"), help="list one side only")
     parser.add_argument("--verify", action="store_true", help="read every clip and check it against its hash")
-    actions = parser.add_subparsers(dest="action", metavar="")
+    actions = parser.add_subparsers(dest="action", metavar="[make]")
     make = actions.add_parser("make", help="write one clip to a file", allow_abbrev=False)
     make.add_argument("clip", help="a name from the list, a recipe such as generated:street?seed=3, or a file")
     make.add_argument("-o", "--output", required=True, metavar="FILE", help="where to: .y4m or .yuv")

@@ -29,7 +29,7 @@ CLIP, FRAMES = "generated:street", 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
-    parser.add_argument("--out", metavar="FOLDER", default="demo", help="where the page goes (default: demo)")
+    parser.add_argument("-o", "--out", metavar="FOLDER", default="demo", help="where the page goes (default: demo)")
     parser.add_argument("--clip", default=CLIP, help=f"a name from `reel clips`, a recipe or a file (default: {CLIP})")
     parser.add_argument("--frames", type=int, default=FRAMES, metavar="N", help=f"frames at most (default: {FRAMES})")
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
+from reelrl.errors import ConfigError
+from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
     import argparse
@@ -27,19 +29,23 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTROLLERS = ("lowest", "rate", "bba", "bola", "mpc", "robustmpc", "ppo", "oracle")
 
+REFERENCE = "robustmpc"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("controllers", nargs="*", help="names, run folders, or name=run,run for several seeds")
     parser.add_argument("--traces", action="append", metavar="PATH", help="a trace file or folder; may be repeated")
     parser.add_argument("--ladder", action="append", metavar="PATH", help="a ladder file or folder; may be repeated")
-    parser.add_argument("--reference", default="robustmpc", metavar="NAME", help="compare with this one (robustmpc)")
+    parser.add_argument(
+        "--reference", metavar="NAME", help=f"compare with this one (default {REFERENCE}, where it plays)"
+    )
     parser.add_argument("--qoe", default="linear", help="linear, log, hd, vmaf, psnr or ssim")
     parser.add_argument("--default-rule", action="store_true", help="our simulator instead of Pensieve's")
     parser.add_argument("--noise", action="store_true", help="vary download times by 10 percent")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default all cores)"
     )
-    parser.add_argument("--out", default="runs/evaluate-abr", metavar="FOLDER", help="where results go")
+    parser.add_argument("-o", "--out", default="runs/evaluate-abr", metavar="FOLDER", help="where results go")
     parser.add_argument("--note", default="", help="a word for the log of runs on test traces")
     options.add_seed(parser)
     options.add_json(parser)
@@ -57,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     ladders = [read_ladder(path) for path in args.ladder or [data_folder("videos/envivio") or "nominal"]]
     how = abr.Protocol(None if args.default_rule else "pensieve", args.noise, args.qoe, args.seed)
     names = [contender.name for contender in contenders]
-    reference = args.reference if args.reference in names else None
+    reference = _reference(args.reference, names)
     # A few hundred sessions take seconds; starting processes takes longer.
     sessions = len(traces) * len(ladders) * sum(len(contender.members) for contender in contenders)
     played = abr.play_all(contenders, traces, ladders, how, args.jobs if sessions > 3000 else 1)
@@ -81,8 +87,14 @@ def run(args: argparse.Namespace) -> int:
         output.as_json({"facts": facts, "lines": [abr.as_record(line) for line in lines]})
     else:
         print(abr.table(lines, reference))
-        output.next_command(f"open {folder / 'index.html'}")
+        output.line("page", folder / "index.html", "open it in a browser")
     return 0
+
+
+def _reference(asked: str | None, names: list[str]) -> str | None:
+    if asked is not None and asked not in names:
+        raise ConfigError(f"--reference {asked} is not among those compared{did_you_mean(asked, names)}")
+    return asked or (REFERENCE if REFERENCE in names else None)
 
 
 def _available() -> list[str]:

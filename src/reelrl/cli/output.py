@@ -7,6 +7,10 @@ next   reel evaluate runs/0007-minigop-sac
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -17,8 +21,17 @@ def line(word: str, place: object = "", *values: object) -> None:
 
 
 def next_command(command: str) -> None:
-    """Print the last line: what to run next."""
-    line("next", command)
+    """Print the last line: what to run next, as it can be typed here."""
+    program, _, rest = command.partition(" ")
+    line("next", f"{_typed(program)} {rest}".rstrip())
+
+
+def _typed(program: str) -> str:
+    """`reel`, or the path it was started by where the shell would not find it (`make demo` in a fresh checkout)."""
+    started = Path(sys.argv[0])
+    if shutil.which(program) or started.name != program or not started.is_file():
+        return program
+    return os.path.relpath(started)
 
 
 def as_json(value: Any) -> None:
