@@ -109,7 +109,7 @@ class ContainerVideo:
             except av.FFmpegError as error:
                 raise ContentError(
                     f"{self.path}: frame {delivered} of {self.frame_count} cannot be decoded ({_reason(error)}); the "
-                    f"file is damaged: copy it again, or use its first {delivered} frames"
+                    "file is damaged: copy it again" + (f", or use its first {delivered} frames" if delivered else "")
                 ) from error
 
     def _copy(self, picture: av.VideoFrame, number: int) -> Frame:

@@ -122,9 +122,10 @@ class Y4mVideo:
                 file.seek(index.offsets[number])
                 yield _read_frame(self.path, file, number, index.frame_count, self.width, self.height)
         if index.damage:
+            whole = len(index.offsets)
             raise ContentError(
-                f"{self.path}: frame {len(index.offsets)} of {index.frame_count} {index.damage}; copy the file again, "
-                f"or use its first {len(index.offsets)} frames"
+                f"{self.path}: frame {whole} of {index.frame_count} {index.damage}; copy the file again"
+                + (f", or use its first {whole} frames" if whole else "")
             )
 
     @cached_property

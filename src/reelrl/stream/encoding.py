@@ -38,8 +38,10 @@ class LadderSettings:
     def __post_init__(self) -> None:
         if not 0 < self.segment_s <= 60:
             raise ConfigError(f"segment_s = {self.segment_s}; a segment lasts more than 0 and at most 60 s")
-        if list(self.qps) != sorted(set(self.qps), reverse=True) or list(self.kbps) != sorted(set(self.kbps)):
-            raise ConfigError(f"qps = {self.qps}, kbps = {self.kbps}; give falling quantisers, or rising rates")
+        if list(self.qps) != sorted(set(self.qps), reverse=True):
+            raise ConfigError(f"qps = {self.qps}; give quantisers that fall from rung to rung")
+        if list(self.kbps) != sorted(set(self.kbps)):
+            raise ConfigError(f"kbps = {self.kbps}; give rates that rise from rung to rung")
 
     def rungs(self) -> list[EncoderSettings]:
         """What the encoder is asked for, lowest rate first."""

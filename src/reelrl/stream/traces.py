@@ -19,7 +19,6 @@ from reelrl.errors import ContentError
 from reelrl.stream import trace_files
 
 Floats = npt.NDArray[np.float64]
-TraceSource = "str | Path | Trace | Sequence[Any]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +123,8 @@ def read_traces(source: Any, *, check_units: bool = True) -> list[Trace]:
     """Every trace of a file, a folder and its subfolders (sorted by path), parsed slots, or a list of these."""
     found = list(_expand(source, check_units))
     if not found:
-        raise ContentError(f"{source}: no traces found; give a trace file or a folder that holds some")
+        place = ", ".join(map(str, source)) if isinstance(source, list | tuple) else source
+        raise ContentError(f"{place or 'empty list'}: no traces found; give a trace file or a folder that holds some")
     return found
 
 
