@@ -90,7 +90,12 @@ def differences(settings: DataclassInstance, base: DataclassInstance) -> dict[st
 
 def named(settings: T, name: str | Path) -> T:
     """The settings with the differences of `configs/NAME.yaml`, or of the file at a path, over them."""
-    return merge(settings, read_yaml(_find(name)))
+    path = _find(name)
+    changes = read_yaml(path)
+    try:
+        return merge(settings, changes)
+    except ConfigError as error:
+        raise ConfigError(f"{path.name}: {error}") from error
 
 
 def known_configs() -> list[str]:

@@ -52,11 +52,14 @@ def run(args: argparse.Namespace) -> int:
 
         def report(step: int, scores: dict[str, float]) -> None:
             progress.update(step - progress.done, score=scores["score"])
-            shown = [f"{name} {scores[name]:.3f}" for name in ("score", "recorded", "mobile", "outages", "best")]
-            output.line("step", step, *shown)
+            output.line("step", step, *(f"{name} {scores[name]:.3f}" for name in shown))
 
+        shown = ["score", "recorded", "mobile", "outages", "best"]
         try:
             trainer = AbrTrainer(settings, seed)
+            pools = trainer.validator.pools
+            if pools["recorded"] == pools["mobile"]:  # there are no recordings, and mobile links stand in for them
+                shown.remove("recorded")
             best = trainer.train(run_folder, report, lambda step: progress.update(step - progress.done))
         except KeyboardInterrupt:
             _explain_stop(run_folder, settings)
