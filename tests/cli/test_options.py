@@ -46,10 +46,12 @@ def test_a_mistyped_key_is_an_error() -> None:
 def test_lines_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     output.line("run", "runs/0007-minigop-sac", "seed 3", "SVT-AV1 4.1.0")
     output.line("step", "20 000 / 100 000", "reward 41.2")
+    output.line("stopped", "step 1040")
     output.next_command("reel evaluate runs/0007-minigop-sac")
     assert capsys.readouterr().out == (
         "run    runs/0007-minigop-sac      seed 3   SVT-AV1 4.1.0\n"
         "step   20 000 / 100 000           reward 41.2\n"
+        "stopped step 1040\n"
         "next   reel evaluate runs/0007-minigop-sac\n"
     )
 

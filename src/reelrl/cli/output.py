@@ -17,7 +17,7 @@ from typing import Any
 def line(word: str, place: object = "", *values: object) -> None:
     """Print one event; what the values mean stands beside them ("seed 3", "212 steps/s")."""
     tail = "   ".join(str(value) for value in values)
-    print(f"{word:<7}{place!s:<26} {tail}".rstrip() if tail else f"{word:<7}{place}".rstrip(), flush=True)
+    print(f"{word:<6} {place!s:<26} {tail}".rstrip() if tail else f"{word:<6} {place}".rstrip(), flush=True)
 
 
 def next_command(command: str) -> None:
