@@ -30,7 +30,6 @@ from reelrl.records import to_plain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
     Tensors = Mapping[str, NDArray[Any]]
 
 SCHEMA = 1
