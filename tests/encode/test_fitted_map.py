@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +15,6 @@ from reelrl.errors import ConfigError, ContentError
 from tests.encode.makers import scene
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 POLICY = MapPolicy(
@@ -171,3 +170,10 @@ def test_impossible_fits_are_refused() -> None:
         FitSettings(population=1)
     with pytest.raises(ConfigError, match="no clips"):
         fit([], QUICK)
+
+
+@pytest.mark.parametrize("name", ["centre", "moving", "psnr", "ssim"])
+def test_published_policies_load_and_say_what_they_are_for(name: str) -> None:
+    policy = MapPolicy.load(Path(__file__).parents[2] / "docs" / "results" / f"superblock-{name}.yaml")
+    assert name in policy.facts["objective"]
+    assert policy.abstains == (name == "psnr")
