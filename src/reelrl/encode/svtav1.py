@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reelrl.encode.settings import EncoderSettings
 
 ffi = api.ffi
+_BYTES = ffi.typeof("uint8_t[]")
 
 _RATE_CONTROL = {"cqp": 0, "crf": 0, "vbr": 1, "cbr": 2}
 _FRAME_TYPES = {api.KEY_PICTURE: FrameType.KEY, api.NON_REFERENCE_PICTURE: FrameType.NON_REFERENCE}
@@ -160,6 +161,9 @@ class SvtAv1:
         self._planes.y_stride, self._planes.cb_stride, self._planes.cr_stride = s.width, s.width // 2, s.width // 2
         self._recon_header = ffi.new("Header*")
         self._picture.size = self._recon_header.size = ffi.sizeof("Header")
+        self._picture.buffer = ffi.cast("uint8_t*", self._planes)
+        self._low_delay, self._luma_pixels = s.low_delay, s.width * s.height
+        self._map_life = 2 * 2**s.levels + 1  # frames for which later pictures may still read a map
         self._recon_header.allocated = self._bytes
         self._quality = ffi.new("Quality*", (True, s.ssim))
         self._quality_event = ffi.new("Event*", (api.COMPUTE_QUALITY_EVENT, self._quality, 2, ffi.NULL))
@@ -174,7 +178,7 @@ class SvtAv1:
 
     def encode(self, frame: Frame, control: Control) -> list[Packet]:
         self._send(frame, control)
-        if self._settings.low_delay:
+        if self._low_delay:
             self._take_packet(self._lib.svt_av1_enc_get_packet(self._handle, self._out, 0))
             self._drain_recon()
         else:
@@ -232,9 +236,8 @@ class SvtAv1:
                 f"frame {number} is beyond the first-pass statistics, which cover {self._frames_allowed} frames; "
                 "run the first pass over the whole clip"
             )
-        start, luma = ffi.from_buffer("uint8_t[]", frame.data), frame.width * frame.height
+        start, luma = ffi.from_buffer(_BYTES, frame.data), self._luma_pixels
         planes.y, planes.cb, planes.cr = start, start + luma, start + luma * 5 // 4
-        picture.buffer = ffi.cast("uint8_t*", planes)
         picture.filled, picture.flags, picture.picture_type = self._bytes, 0, api.ANY_PICTURE
         picture.pts = number
         picture.qp = control.qp if control.qp is not None else self._settings.qp
@@ -311,7 +314,7 @@ class SvtAv1:
 
     def _packet(self, out: Any) -> Packet:
         data = bytes(ffi.buffer(out.buffer, out.filled))
-        if self._settings.recon and not self._settings.low_delay:
+        if self._settings.recon and not self._low_delay:
             for size in obu.picture_sizes(data):
                 self._sizes[self._coded] = size
                 self._coded += 1
@@ -322,7 +325,7 @@ class SvtAv1:
             layer=out.layer,
             qp=out.qp,
             average_qp=out.average_qp,
-            luma_pixels=self._settings.width * self._settings.height,
+            luma_pixels=self._luma_pixels,
             sse=(out.y_sse, out.cb_sse, out.cr_sse),
             ssim=(out.y_ssim, out.cb_ssim, out.cr_ssim) if self._settings.ssim else None,
         )
@@ -341,7 +344,7 @@ class SvtAv1:
             drained = True
             self._recons[self._recon_header.pts] = (self._reconstructed, frame)
             self._reconstructed += 1
-            if self._settings.low_delay:
+            if self._low_delay:
                 return True  # one picture in, one out: asking again would only cost a frame's memory
 
     def _ready(self) -> list[Packet]:
@@ -353,16 +356,12 @@ class SvtAv1:
                 if packet.number not in self._recons:
                     break
                 packet.coding_order, packet.recon = self._recons.pop(packet.number)
-                packet.picture_bytes = packet.size if self._settings.low_delay else self._sizes.pop(packet.coding_order)
-            elif self._settings.low_delay:
+                packet.picture_bytes = packet.size if self._low_delay else self._sizes.pop(packet.coding_order)
+            elif self._low_delay:
                 packet.coding_order, packet.picture_bytes = packet.number, packet.size
-            self._forget(packet.number)
+            self._alive.pop(packet.number - self._map_life, None)
             ready.append(self._waiting.pop(0))
         return ready
-
-    def _forget(self, number: int) -> None:
-        """Free what picture `number` needed; a map lives on for one mini-GOP, as later pictures may still read it."""
-        self._alive.pop(number - 2**self._settings.levels * 2 - 1, None)
 
     def _check(self, status: int, doing: str) -> None:
         if status:
