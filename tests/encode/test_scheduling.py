@@ -79,7 +79,7 @@ from reelrl.encode import svtav1_api as api
 from reelrl.encode.scheduling import thread_classes
 handle, config = api.ffi.new("void**"), np.zeros(api.CONFIG_BYTES, np.uint8)
 api.load().lib.svt_av1_enc_init_handle(handle, api.ffi.from_buffer(config))
-print(max(thread_classes().values()))
+print(max(thread_classes().values()), flush=True)
 import os; os._exit(0)
 """
     assert run_python(code).stdout == "(1, 99)\n"

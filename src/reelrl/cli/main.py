@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(arguments)
+        status = _dispatch(arguments)
+        sys.stdout.flush()  # a reader that went away is noticed here, not when Python ends
+        return status
     except ReelError as error:
         return _complain(f"error  {error}", FAILED)
     except KeyboardInterrupt:
