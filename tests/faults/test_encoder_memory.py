@@ -92,7 +92,8 @@ def test_refused_sessions_leave_nothing_behind(backend: str) -> None:
     threads, files, memory = thread_count(), open_files(), resident_bytes()
     for _ in range(100):
         fail()
-    assert resident_bytes() - memory < 4 * MIB
+    # The last one's exception may still hold its statistics, 5 MB; a hundred of them would be 500.
+    assert resident_bytes() - memory < 12 * MIB
     assert threads_fall_to(threads)
     assert open_files() <= files
 
