@@ -207,6 +207,8 @@ def test_closing_twice_is_fine(run_root: Path) -> None:
     run = new_run(run_root)
     run.close()
     run.close()
+    with Run.open(run.folder) as again:
+        assert again.folder == run.folder
 
 
 def test_the_runs_own_key_is_kept_for_it(run_root: Path) -> None:

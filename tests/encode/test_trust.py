@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -80,3 +81,4 @@ def test_other_threads_wait_for_the_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_backend_of_the_users_own_is_not_ours_to_try() -> None:
     trust.ensure("my_pkg.mine:Encoder")
+    assert "my_pkg" not in sys.modules
