@@ -38,7 +38,9 @@ LIMIT_S = 60
 
 
 def settings(backend: str, preset: int, *, full: bool) -> EncoderSettings:
-    return EncoderSettings(backend=backend, width=352, height=288, preset=preset, picture_qp=full, recon=full)
+    return EncoderSettings(
+        backend=backend, width=352, height=288, preset=preset, picture_qp=full, recon=full, psnr=full
+    )
 
 
 def ours(backend: str, preset: int, frames: list[Frame], *, full: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from reelrl.content.catalogue import catalogue
 from reelrl.content.generated import STYLES
-from reelrl.encode import EncoderSession, FrameType, probe
+from reelrl.encode import EncoderSession, EncoderSettings, FrameType, encode_clip, probe
 from reelrl.encode.block_ssim import picture_ssim
 from reelrl.encode.decoding import decode
 from tests.encode.makers import (
@@ -350,3 +350,13 @@ def test_capabilities_name_the_library_that_is_used(backend: str, structure: str
     assert found.version[0].isdigit() or found.version[0] == "v"
     assert found.superblock_offsets
     assert found.picture_qp
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_session_that_measures_nothing_gives_the_same_bytes(backend: str) -> None:
+    clip = scene("street", 4)
+    measured = encode_clip(clip, EncoderSettings(backend=backend))
+    bare = encode_clip(clip, EncoderSettings(backend=backend, psnr=False, recon=False))
+    assert [packet.data for packet in bare.packets] == [packet.data for packet in measured.packets]
+    with pytest.raises(ValueError, match="psnr=True"):
+        _ = bare.packets[0].psnr

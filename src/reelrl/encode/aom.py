@@ -207,7 +207,6 @@ class Aom:
         if picture == ffi.NULL:
             raise EncoderError(f"libaom gave no reconstruction of frame {number}", self.last_words())
         planes = api.image_planes(picture, frame.width, frame.height)
-        y, cb, cr = (sse(source, coded) for source, coded in zip(frame.planes, planes, strict=True))
         packet = Packet(
             data=data,
             number=number,
@@ -218,8 +217,10 @@ class Aom:
             luma_pixels=frame.width * frame.height,
             coding_order=number,
             picture_bytes=len(data),
-            sse=(y, cb, cr),
         )
+        if self._settings.psnr:
+            y, cb, cr = (sse(source, coded) for source, coded in zip(frame.planes, planes, strict=True))
+            packet.sse = (y, cb, cr)
         if self._settings.ssim:
             from reelrl.encode.block_ssim import picture_ssim  # brings numba; only those who ask for SSIM wait for it
 

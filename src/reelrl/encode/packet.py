@@ -25,7 +25,7 @@ class Packet:
                    and those come as five-byte notes; summed over a stream both ways give the same total,
                    but for headers between pictures
     qp             quantiser of the picture; `average_qp` also counts the encoder's own block deltas
-    sse, ssim      per plane Y, Cb, Cr against the source; ssim is None unless the settings ask for it
+    sse, ssim      per plane Y, Cb, Cr against the source; None unless the settings ask for them
     """
 
     data: bytes
@@ -50,7 +50,7 @@ class Packet:
     def psnr(self) -> tuple[float, float, float]:
         """PSNR of Y, Cb, Cr in dB, at most 100."""
         if self.sse is None:
-            raise ValueError("this packet carries no error sums")
+            raise ValueError("this packet carries no errors to tell a PSNR from; encode with psnr=True")
         chroma = self.luma_pixels // 4
         y, cb, cr = self.sse
         return psnr_from_sse(y, self.luma_pixels), psnr_from_sse(cb, chroma), psnr_from_sse(cr, chroma)

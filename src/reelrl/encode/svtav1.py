@@ -165,7 +165,7 @@ class SvtAv1:
         self._low_delay, self._luma_pixels = s.low_delay, s.width * s.height
         self._map_life = 2 * 2**s.levels + 1  # frames for which later pictures may still read a map
         self._recon_header.allocated = self._bytes
-        self._quality = ffi.new("Quality*", (True, s.ssim))
+        self._quality = ffi.new("Quality*", (s.psnr, s.ssim))
         self._quality_event = ffi.new("Event*", (api.COMPUTE_QUALITY_EVENT, self._quality, 2, ffi.NULL))
         self._alive: dict[int, list[Any]] = {}  # what the library reads after `send_picture`, by frame number
         self._recons: dict[int, tuple[int, Frame]] = {}  # frame number -> (coding order, picture)
@@ -252,7 +252,7 @@ class SvtAv1:
 
     def _events(self, number: int, control: Control) -> Any:
         """The chain of events of one picture. The library keeps pointers, so what they point to is kept alive."""
-        chain = self._quality_event
+        chain = self._quality_event if self._settings.psnr or self._settings.ssim else ffi.NULL
         if self._first_pass:
             return ffi.NULL
         if control.base_qp is not None:
@@ -326,7 +326,7 @@ class SvtAv1:
             qp=out.qp,
             average_qp=out.average_qp,
             luma_pixels=self._luma_pixels,
-            sse=(out.y_sse, out.cb_sse, out.cr_sse),
+            sse=(out.y_sse, out.cb_sse, out.cr_sse) if self._settings.psnr else None,
             ssim=(out.y_ssim, out.cb_ssim, out.cr_ssim) if self._settings.ssim else None,
         )
 
