@@ -11,11 +11,11 @@ from reelrl.cli.main import main
 from reelrl.encode import measure
 from reelrl.encode.fitted_map import MapPolicy
 from reelrl.errors import ConfigError
-from reelrl.evaluation import superblock_summary
 from reelrl.evaluation.bd_rate import BdRate
 from reelrl.evaluation.superblock import Contestant, Protocol, encode_all, numbers, split_clips, with_anchors
 from reelrl.evaluation.superblock_search import means
-from reelrl.evaluation.superblock_summary import ClipResult, clip_results, verdict, verdicts
+from reelrl.evaluation.superblock_summary import clip_results
+from reelrl.evaluation.verdicts import ClipResult, shown, verdict, verdicts
 from tests.encode.makers import scene
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ def test_a_policy_that_abstains_is_exactly_no_map(tmp_path: Path) -> None:
 
 
 def result(clip: str, percent: float | None, *doubts: str) -> ClipResult:
-    return ClipResult("mine", "psnr_y", clip, clip, "test", True, BdRate(percent, 1.0, doubts))
+    return ClipResult("mine", "no-map", "psnr_y", clip, clip, "test", True, BdRate(percent, 1.0, doubts))
 
 
 def test_a_verdict_counts_all_clips_and_names_the_worst() -> None:
     results = [result("a", -4.0), result("b", -2.0), result("c", 0.0), result("d", 1.0), result("e", None, "it falls")]
-    found = verdict("mine", "no-map", "psnr_y", results)
+    found = verdict(results)
     assert found.percent is not None
     assert found.percent.mean == pytest.approx(-1.25)
     assert found.percent.low < -1.25 < found.percent.high
@@ -111,14 +111,14 @@ def test_a_verdict_counts_all_clips_and_names_the_worst() -> None:
 
 
 def test_eight_of_eight_clips_are_no_accident() -> None:
-    found = verdict("mine", "no-map", "psnr_y", [result(str(number), -1.0) for number in range(8)])
+    found = verdict([result(str(number), -1.0) for number in range(8)])
     assert found.sign_p == pytest.approx(2 / 256)
 
 
 def test_without_any_figure_there_is_no_mean() -> None:
-    found = verdict("mine", "no-map", "psnr_y", [result("a", None, "it falls")])
+    found = verdict([result("a", None, "it falls")])
     assert (found.percent, found.median, found.worst) == (None, None, None)
-    assert superblock_summary.shown(found) == "no figure"
+    assert shown(found) == "no figure"
 
 
 def test_means_of_a_search_tell_clips_that_were_not_fitted_on_apart() -> None:
@@ -190,5 +190,5 @@ def test_the_commands_from_fit_to_page(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_verdicts_follow_the_order_of_the_contestants() -> None:
-    found = verdicts(everyone(), clip_results(everyone(), points(), METRICS))
+    found = verdicts(clip_results(everyone(), points(), METRICS))
     assert list(dict.fromkeys(each.contestant for each in found)) == ["zero-map", "random-map", "crf:aq-mode=3"]

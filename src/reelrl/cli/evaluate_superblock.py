@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.measure import CHEAP
     from reelrl.encode.settings import EncoderSettings
     from reelrl.evaluation import superblock, superblock_page, superblock_summary
+    from reelrl.evaluation.verdicts import verdicts
     from reelrl.files import writable_folder
 
     folder = writable_folder(args.out)
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     clips = _clips(args)
     points = superblock.encode_all(contestants, clips, how, args.jobs)
     results = superblock_summary.clip_results(contestants, points, metrics, args.method)
-    summary = superblock_summary.verdicts(contestants, results)
+    summary = verdicts(results)
     facts: dict[str, Any] = {
         "clips": len(clips),
         "names": [clip.name for clip in clips],
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     superblock_summary.write_records(folder, points, results, summary, facts)
     superblock_page.write_page(folder / "index.html", points, results, summary, facts)
     if args.json:
-        output.as_json({"facts": facts, "verdicts": [superblock_summary.as_record(each) for each in summary]})
+        output.as_json({"facts": facts, "verdicts": [each.record() for each in summary]})
     else:
         print(superblock_summary.table(summary, metrics))
         output.next_command(f"open {folder / 'index.html'}")

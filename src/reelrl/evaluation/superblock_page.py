@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.evaluation import page
-from reelrl.evaluation.charts import Axis, Line, line_chart, nice_ticks, signed
-from reelrl.evaluation.page import Html, join, tag
+from reelrl.evaluation.charts import Axis, Line, line_chart, signed
+from reelrl.evaluation.forest import forest
+from reelrl.evaluation.page import Html, tag
 from reelrl.evaluation.superblock import NO_MAP
-from reelrl.evaluation.superblock_summary import shown
+from reelrl.evaluation.verdicts import METRIC_NAMES, shown
 from reelrl.files import write_atomic
 
 if TYPE_CHECKING:
@@ -16,24 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.evaluation.superblock import EncodePoint
-    from reelrl.evaluation.superblock_summary import ClipResult, Verdict
+    from reelrl.evaluation.verdicts import ClipResult, Verdict
 
-METRIC_NAMES = {
-    "psnr_y": "PSNR-Y",
-    "psnr_y_of_mean": "PSNR-Y of mean error",
-    "ssim_db": "SSIM, dB",
-    "vmaf": "VMAF",
-    "weighted:moving": "PSNR, moving parts",
-    "weighted:centre": "PSNR, centre",
-    "weighted:detail": "PSNR, detail",
-}
 _METHOD = (
     "BD-rate is the change in bits at equal quality, so below zero is a saving: PCHIP through the points, rates as "
     "logarithms, over the qualities that both curves reach. Means are over clips; intervals are 95 % bootstrap over "
     "clips. Map controllers are compared with the same encoder without maps, the encoder's own modes with its plain "
     "crf: their figures do not compare with each other. A curve that is not monotone gives no figure and is listed."
 )
-_WIDTH, _NAME, _ROW = 760, 190, 30
 
 
 def write_page(
@@ -67,68 +58,12 @@ def _verdicts(summary: Sequence[Verdict], metrics: Sequence[str]) -> Html:
 def _forests(summary: Sequence[Verdict], results: Sequence[ClipResult], metrics: Sequence[str]) -> Html:
     charts = [
         page.figure(
-            _forest([each for each in summary if each.metric == metric], results, metric),
+            forest([each for each in summary if each.metric == metric], results, f"BD-rates by {metric}"),
             f"{METRIC_NAMES[metric]}: mean, interval, and every clip as a dot. Left of the line is a saving.",
         )
         for metric in metrics
     ]
     return page.section("Every clip", "What lies behind the means.", *charts)
-
-
-def _forest(summary: Sequence[Verdict], results: Sequence[ClipResult], metric: str) -> Html:
-    """A row per contestant."""
-    shown_rows = [each for each in summary if each.percent]
-    values = {
-        each.contestant: [
-            (result.clip, result.bd.percent)
-            for result in results
-            if result.metric == metric and result.contestant == each.contestant and result.bd.percent is not None
-        ]
-        for each in shown_rows
-    }
-    flat = [value for row in values.values() for _, value in row] or [0.0]
-    ticks = nice_ticks(min([*flat, 0.0]), max([*flat, 0.0]), 9)
-    low, high = ticks[0], ticks[-1]
-
-    def across(value: float) -> float:
-        return _NAME + (_WIDTH - _NAME - 20) * (value - low) / (high - low)
-
-    bottom = _ROW * len(shown_rows) + 10
-    parts = [_vertical(across(tick), bottom, f"{tick:g}", tick == 0) for tick in ticks]
-    for number, each in enumerate(shown_rows):
-        parts.append(_forest_row(each, values[each.contestant], _ROW * number + 20, across))
-    return tag(
-        "svg", join(parts), viewBox=f"0 0 {_WIDTH} {bottom + 24}", role="img", aria_label=f"BD-rates by {metric}"
-    )
-
-
-def _forest_row(each: Verdict, values: Sequence[tuple[str, float]], y: float, across: Any) -> Html:
-    mean, low, high = each.percent or (0.0, 0.0, 0.0)
-    sure = len(values) > 2  # an interval over fewer clips says nothing
-    colour = "one" if sure and high < 0 else "two" if sure and low > 0 else "quiet"
-    dots = [
-        tag(
-            "circle",
-            tag("title", f"{clip}: {signed(value, 2)} %"),
-            cx=f"{across(value):.1f}",
-            cy=y,
-            r=3.5,
-            style="fill: var(--quiet); fill-opacity: .45",
-        )
-        for clip, value in values
-    ]
-    stroke = f"stroke: var(--{colour}); stroke-width: 3"
-    bar = tag("line", x1=f"{across(low):.1f}", y1=y, x2=f"{across(high):.1f}", y2=y, style=stroke)
-    note = tag("title", f"{each.contestant}: {shown(each)}")
-    middle = tag("circle", note, cx=f"{across(mean):.1f}", cy=y, r=6, style=f"fill: var(--{colour})")
-    label = tag("text", each.contestant, x=_NAME - 12, y=y + 4.5, text_anchor="end")
-    return tag("g", join([label, *dots, bar, middle]))
-
-
-def _vertical(x: float, bottom: float, label: str, strong: bool) -> Html:
-    style = f"stroke: var(--{'soft' if strong else 'line'})"
-    words = tag("text", label, x=f"{x:.1f}", y=bottom + 16, text_anchor="middle")
-    return join([tag("line", x1=f"{x:.1f}", y1=4, x2=f"{x:.1f}", y2=bottom, style=style), words])
 
 
 def _clips(results: Sequence[ClipResult], metrics: Sequence[str]) -> Html:
