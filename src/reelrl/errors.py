@@ -6,7 +6,8 @@
     ├── MissingExtra           an optional package is not installed; the message holds the command that installs it
     ├── EncoderError           the encoder refused, failed or answered nonsense; `last_words` is what it logged
     │   ├── EncoderMissing     no usable encoder library: absent, too old, or with a layout we do not know
-    │   └── EncoderTimeout     the encoder did not answer before the deadline
+    │   ├── EncoderTimeout     the encoder did not answer before the deadline
+    │   └── HandshakeError     a file between encoder and trainer that breaks their schema
     ├── RunError               a run folder that cannot be created, locked or resumed
     │   └── CheckpointError    a checkpoint that is missing, truncated or altered
     ├── InvalidStateError      an observation or action that is not finite
@@ -55,6 +56,10 @@ class EncoderMissing(EncoderError):
 
 class EncoderTimeout(EncoderError):
     """The encoder did not answer before the deadline; its session is lost."""
+
+
+class HandshakeError(EncoderError):
+    """A file between an encoder process and its trainer is malformed, or of another session."""
 
 
 class RunError(ReelError):

@@ -46,10 +46,11 @@ def explain_os_error(error: OSError, path: str | Path, doing: str) -> str:
 
 
 @contextmanager
-def atomic_path(path: str | Path, *, error: type[ReelError] = ContentError) -> Iterator[Path]:
+def atomic_path(path: str | Path, *, durable: bool = True, error: type[ReelError] = ContentError) -> Iterator[Path]:
     """A temporary path to write to, renamed onto `path` when the block ends well and removed when it fails.
 
     The block must close what it opens. A symbolic link is followed; a device or pipe is handed over as it is.
+    A message that need not survive a power cut is not `durable`: it does not wait for the disk.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -60,9 +61,11 @@ def atomic_path(path: str | Path, *, error: type[ReelError] = ContentError) -> I
     temporary = _temporary_name(target)
     try:
         yield temporary
-        sync_file(temporary)
+        if durable:
+            sync_file(temporary)
         temporary.replace(target)
-        sync_folder(target.parent)
+        if durable:
+            sync_folder(target.parent)
     except OSError as cause:
         if not _is_ours(cause, temporary):
             raise
@@ -73,9 +76,11 @@ def atomic_path(path: str | Path, *, error: type[ReelError] = ContentError) -> I
             temporary.unlink()
 
 
-def write_atomic(path: str | Path, data: bytes | str, *, error: type[ReelError] = ContentError) -> None:
+def write_atomic(
+    path: str | Path, data: bytes | str, *, durable: bool = True, error: type[ReelError] = ContentError
+) -> None:
     """Replace the file at `path` by `data` (text as UTF-8), all or nothing."""
-    with atomic_path(path, error=error) as temporary:
+    with atomic_path(path, durable=durable, error=error) as temporary:
         temporary.write_bytes(data.encode() if isinstance(data, str) else data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from typing import TYPE_CHECKING
 
 from reelrl.errors import RunError
@@ -14,22 +15,24 @@ if TYPE_CHECKING:
 
 
 class FolderLock:
-    """Held from construction to `release`. The file `.lock` names the holder; the lock itself is the kernel's."""
+    """Held from construction to `release`. The file `name` tells the holder; the lock itself is the kernel's."""
 
-    def __init__(self, folder: Path) -> None:
-        path = folder / ".lock"
+    def __init__(
+        self, folder: Path, name: str = ".lock", *, advice: str = "wait for it, stop it, or start a new run"
+    ) -> None:
+        path = folder / name
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise RunError(explain_os_error(error, path, "lock")) from error
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(self._descriptor)
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
         except BlockingIOError:
             holder = _holder(os.pread(self._descriptor, 20, 0))
             self.release()
-            raise RunError(f"{folder} is being written by {holder}; wait for it, stop it, or start a new run") from None
+            raise RunError(f"{folder} is being written by {holder}; {advice}") from None
         except OSError as error:
             self.release()
             raise RunError(explain_os_error(error, path, "lock")) from error
@@ -38,6 +41,30 @@ class FolderLock:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def _take(descriptor: int, tries: int = 10) -> None:
+    for _ in range(tries - 1):
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.001)  # somebody who only asks whether it is held (`is_locked`) holds it for an instant
+    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_locked(folder: Path, name: str = ".lock") -> bool:
+    """Whether somebody holds the lock, who may be another process or this one."""
+    try:
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _holder(text: bytes) -> str:

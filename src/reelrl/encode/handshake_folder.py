@@ -1,0 +1,114 @@
+"""The folder in which an encoder and its trainer meet: whole messages only, and waiting that costs next to nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reelrl.encode.handshake import MESSAGES, Message, checked, file_name
+from reelrl.errors import HandshakeError
+from reelrl.files import explain_os_error, write_atomic
+from reelrl.locks import FolderLock, is_locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TRAINER, ENCODER = ".lock", ".encoder.lock"
+"""Lock files of the two sides. The kernel frees them when their holder dies, so they also tell who is there."""
+
+_OURS = re.compile(r"\.?mg\d{4,}_(rq|qp|fb)\b.*")  # with temporary names that a killed writer left
+_SHORTEST_S, _LONGEST_S = 0.0002, 0.003
+
+
+class HandshakeFolder:
+    """Messages of one side to the other, by mini-GOP and kind ("rq", "qp", "fb").
+
+    A file that is no JSON may still be being written by somebody who does not rename: it is given `settle_s`
+    without a change before it is refused.
+    """
+
+    def __init__(self, path: str | Path, *, settle_s: float = 1.0) -> None:
+        self.path = Path(path)
+        self.settle_s = settle_s
+        self._broken: tuple[str, bytes, float] = ("", b"", 0.0)  # file, content, since when it stands there like that
+
+    def lock(self, side: str) -> FolderLock:
+        """Be the only one of a side; a second is refused and told who is there."""
+        return FolderLock(
+            self.path, side, advice="give each encode a folder of its own (--rl-dir), or stop that process"
+        )
+
+    def someone_is(self, side: str) -> bool:
+        return is_locked(self.path, side)
+
+    def clear(self) -> None:
+        """Remove the messages of an earlier encode."""
+        for path in self._messages():
+            path.unlink(missing_ok=True)
+
+    def remove(self, mg: int, kind: str) -> None:
+        (self.path / file_name(mg, kind)).unlink(missing_ok=True)
+
+    def write(self, mg: int, kind: str, message: Message) -> None:
+        path = self.path / file_name(mg, kind)
+        # Checked as the other side will: what we could not read we do not write.
+        text = json.dumps(checked(message, MESSAGES[kind], path.name), allow_nan=False)
+        write_atomic(path, text + "\n", durable=False)
+
+    def read(self, mg: int, kind: str, *, final: bool = False) -> Message | None:
+        """The message; None while there is none or only a part of it. With `final` nobody will write any more."""
+        name = file_name(mg, kind)
+        try:
+            content = (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise HandshakeError(explain_os_error(error, self.path / name, "read")) from error
+        try:
+            message = json.loads(content)
+        except ValueError as error:
+            if final or self._stands(name, content):
+                start = content[:60].decode("utf-8", "replace")
+                raise HandshakeError(
+                    f"{name} is no whole JSON ({error}): {start!r}; write it anew, then rename"
+                ) from None
+            return None
+        known = checked(message, MESSAGES[kind], name)
+        if known.get("mg", mg) != mg:
+            raise HandshakeError(f"{name} speaks of mini-GOP {known['mg']}; number the file and the field alike")
+        return known
+
+    def wait(self, mg: int, kind: str, over: Callable[[float], bool]) -> Message | None:
+        """The message once it is there; None when `over`, asked with the seconds waited, says so first."""
+        for waited_s in polls():
+            # Asked before looking: what was written before the end still counts.
+            is_over = over(waited_s)
+            message = self.read(mg, kind, final=is_over)
+            if message is not None or is_over:
+                return message
+        raise AssertionError("polls never end")
+
+    def _messages(self) -> Iterator[Path]:
+        return (path for path in list(self.path.iterdir()) if _OURS.fullmatch(path.name))
+
+    def _stands(self, name: str, content: bytes) -> bool:
+        now_s = time.monotonic()
+        if (name, content) != self._broken[:2]:
+            self._broken = (name, content, now_s)
+        return now_s - self._broken[2] >= self.settle_s
+
+
+def polls() -> Iterator[float]:
+    """Seconds waited so far, again and again, with pauses in between.
+
+    A pause is an eighth of the time waited, so that a quick answer is met quickly, and 3 ms at most, so that a late
+    one is too; that costs about a hundredth of a core.
+    """
+    start_s = time.monotonic()
+    while True:
+        waited_s = time.monotonic() - start_s
+        yield waited_s
+        time.sleep(min(max(waited_s / 8, _SHORTEST_S), _LONGEST_S))
