@@ -1,0 +1,81 @@
+"""The probe: one CRF pass that shows the encoder's own QP for every picture, and what bits and error they led to."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelrl.config import to_mapping
+from reelrl.encode import backends
+from reelrl.encode.coding import encode_packets
+from reelrl.files import cache_dir
+from reelrl.kept import keep, kept
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reelrl.content.clip import Clip
+    from reelrl.encode.settings import EncoderSettings
+
+VERSION = 1
+"""Raise it when what is kept changes: files of another version are not used."""
+
+_UNSEEN = {"recon", "ssim", "psnr", "deadline_s"}  # settings that change no byte of the stream
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Per picture in display order, int64: QP, temporal layer, bits of its temporal unit, squared luma error."""
+
+    qps: NDArray[np.int64]
+    layers: NDArray[np.int64]
+    bits: NDArray[np.int64]
+    sse: NDArray[np.int64]
+
+    @property
+    def total_bits(self) -> int:
+        return int(self.bits.sum())
+
+
+def probe(clip: Clip, settings: EncoderSettings) -> Probe:
+    """The clip coded by the encoder alone at `settings.qp`, from disk where the same encoder did it before."""
+    settings = replace(settings.for_clip(clip), recon=False, psnr=True, ssim=False, picture_qp=False)
+    path = cache_dir() / "probes" / f"{_key(clip, settings)}.npz"
+    found = _load(path, clip)
+    if found is None:
+        found = _code(clip, settings)
+        body = io.BytesIO()
+        np.savez(body, **{field.name: getattr(found, field.name) for field in fields(Probe)})
+        keep(path, body.getvalue())
+    return found
+
+
+def _code(clip: Clip, settings: EncoderSettings) -> Probe:
+    rows = [(p.qp, p.layer, 8 * p.size, p.sse[0]) for p in encode_packets(clip, settings) if p.sse is not None]
+    qps, layers, bits, sse = np.array(rows, np.int64).T
+    return Probe(qps, layers, bits, sse)
+
+
+def _key(clip: Clip, settings: EncoderSettings) -> str:
+    """Whatever the stream depends on, as one name."""
+    chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
+    facts: list[Any] = [VERSION, clip.content_hash, chosen, backends.probe(settings.backend).version]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _load(path: Path, clip: Clip) -> Probe | None:
+    body = kept(path)
+    if body is None:
+        return None
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            found = Probe(**{name: arrays[name] for name in arrays.files})
+    except (ValueError, TypeError, KeyError, OSError):
+        return None
+    return found if len(found.qps) == clip.frame_count else None

@@ -1,0 +1,257 @@
+"""The encoder in this process, asking before each mini-GOP.
+
+open_source(clip, settings, kbps=300) ──► request() ─► reply(delta) ─► feedback() ... ──► packets
+
+Random access replays the QPs of a CRF probe with the delta added, picture by picture, while the encoder goes on looking
+ahead for itself. Low delay moves the base QP and leaves the layers to the encoder: no probe, and no lag.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
+from reelrl.encode.minigop_plan import Span, features_of, layers_of, spans_of
+from reelrl.encode.minigop_probe import probe
+from reelrl.encode.minigop_pyramid import HIGHEST_QP, LOWEST_QP, Rounding
+from reelrl.encode.minigop_start import starting_qp
+from reelrl.encode.session import EncoderSession
+from reelrl.encode.settings import EncoderSettings
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reelrl.content.clip import Clip
+    from reelrl.content.frame import Frame
+    from reelrl.encode.coding import Decision
+    from reelrl.encode.packet import Packet
+
+RANDOM_ACCESS = EncoderSettings(
+    preset=8, rate_control="crf", structure="random_access", hierarchical_levels=4, recon=False
+)
+LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay", hierarchical_levels=3, recon=False)
+
+
+class InProcessSource:
+    """A `MiniGopSource` over an encoder session of its own.
+
+    packets   the stream so far, in display order
+    sent_qps  what was sent with each picture: its QP (random access) or the base QP (low delay)
+    """
+
+    def __init__(self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: Plan) -> None:
+        self.clip, self.settings, self.episode = clip, settings, episode
+        self.packets: list[Packet] = []
+        self.sent_qps: list[int] = []
+        self._plan = plan
+        self._frames: Iterator[Frame] = iter(clip)
+        self._rounding = Rounding()
+        self._deltas: list[float] = []
+        self._asked = False
+        self._told = 0  # mini-GOPs whose feedback was given
+        self._known_bits = 0
+        self._unread: list[MiniGopFeedback] = []
+        self._session: EncoderSession | None = EncoderSession(settings)
+
+    def request(self) -> MiniGopRequest | None:
+        if self._session is None:
+            raise ConfigError("this source is closed; open another for another pass")
+        mg = len(self._deltas)
+        if mg == len(self._plan.spans):
+            return None
+        self._learn(mg - self.episode.feedback_lag)
+        self._asked = True
+        planned = self._plan.minigops[mg]
+        return MiniGopRequest(
+            mg=mg,
+            gop=planned.gop,
+            first_frame=planned.first_frame,
+            frames=planned.frames,
+            base_qp=planned.base_qp,
+            layer_qps=planned.layer_qps,
+            bits_left=self.episode.budget_bits - self._known_bits,
+            frames_left=self.clip.frame_count - planned.first_frame,
+            features=planned.features,
+        )
+
+    def reply(self, delta: float) -> None:
+        if not self._asked or self._session is None:
+            raise ConfigError("a delta without a question; call request() first")
+        delta = float(delta)
+        if not -HIGHEST_QP <= delta <= HIGHEST_QP:
+            raise ConfigError(f"delta = {delta}; give QP steps between -{HIGHEST_QP} and {HIGHEST_QP}")
+        mg = len(self._deltas)
+        self._asked = False
+        self._deltas.append(delta)
+        planned, layers = self._plan.minigops[mg], self._plan.layers[mg]
+        own = planned.layer_qps if self.settings.picture_qp else (planned.base_qp,) * planned.frames
+        for qp in self._rounding.realise(own, layers, delta):
+            self._session.send(next(self._frames), **self._control(qp))
+            self.sent_qps.append(qp)
+            self.packets += self._session.receive()
+        if mg + 1 == len(self._plan.spans):
+            self.packets += self._session.flush()
+            self._learn(mg + 1)
+
+    def feedback(self) -> list[MiniGopFeedback]:
+        unread, self._unread = self._unread, []
+        return unread
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        self._frames = iter(())
+        if session is not None:
+            session.close()
+
+    def _control(self, qp: int) -> Decision:
+        if self.settings.picture_qp:
+            return {"qp": qp}
+        # An event that changes nothing is not free: the encoder starts its layers' offsets anew.
+        moved = qp != (self.sent_qps[-1] if self.sent_qps else self.settings.qp)
+        return {"base_qp": qp} if moved else {}
+
+    def _learn(self, up_to: int) -> None:
+        """Make feedback of all mini-GOPs before `up_to`, waiting for what the encoder has not delivered yet."""
+        session = self._session
+        assert session is not None  # noqa: S101 - both callers checked
+        for span in self._plan.spans[self._told : max(up_to, 0)]:
+            if len(self.packets) < span.end:
+                self.packets += session.receive(wait_for=span.end - 1)
+            told = self._told_of(span)
+            self._known_bits += told.bits
+            self._unread.append(told)
+            self._told += 1
+
+    def _told_of(self, span: Span) -> MiniGopFeedback:
+        packets = self.packets[span.first : span.end]
+        spans, delta = self._plan.spans, self._deltas[span.mg]
+        last = span.mg + 1 == len(spans)
+        ssim = [packet.ssim[0] for packet in packets if packet.ssim is not None]
+        return MiniGopFeedback(
+            mg=span.mg,
+            qp=clipped(round(self._plan.minigops[span.mg].base_qp + delta)),
+            bits=sum(8 * packet.size for packet in packets),
+            psnr_y=sum(packet.psnr[0] for packet in packets) / span.frames,
+            gop_end=last or spans[span.mg + 1].gop != span.gop,
+            frames=span.frames,
+            delta=delta,
+            sse_y=sum(packet.sse[0] for packet in packets if packet.sse is not None),
+            ssim_y=sum(ssim) / len(ssim) if ssim else None,
+        )
+
+
+class Plan:
+    """The mini-GOPs of a clip with the QPs that the encoder itself would give their pictures."""
+
+    def __init__(self, clip: Clip, settings: EncoderSettings) -> None:
+        self.spans = spans_of(clip.frame_count, settings)
+        features = features_of(self.spans, clip)
+        probed = None if settings.low_delay else probe(clip, settings)
+        self.layers: list[tuple[int, ...]] = []
+        self.minigops: list[PlannedMiniGop] = []
+        for span, found in zip(self.spans, features, strict=True):
+            part = slice(span.first, span.end)
+            layers = layers_of(span, self.spans, settings.levels) if probed is None else probed.layers[part].tolist()
+            self.layers.append(tuple(layers))
+            self.minigops.append(
+                PlannedMiniGop(
+                    mg=span.mg,
+                    gop=span.gop,
+                    first_frame=span.first,
+                    frames=span.frames,
+                    base_qp=settings.qp,
+                    layer_qps=(settings.qp,) * span.frames if probed is None else tuple(probed.qps[part].tolist()),
+                    features=found,
+                    probe_bits=None if probed is None else int(probed.bits[part].sum()),
+                    probe_sse=None if probed is None else int(probed.sse[part].sum()),
+                )
+            )
+
+
+def open_source(
+    clip: Clip,
+    settings: EncoderSettings = RANDOM_ACCESS,
+    *,
+    kbps: float | None = None,
+    goal: Goal | None = None,
+    buffer_s: float = 1.0,
+    feedback_lag: int | None = None,
+    start_qp: int | None = None,
+) -> InProcessSource:
+    """A source for one pass over `clip`, in the structure that `settings` name.
+
+    kbps          the budget; None takes what the probe spent (random access only)
+    goal          "vbr" spends the budget over the whole clip, "cbr" holds it within `buffer_s`; by structure if None
+    feedback_lag  mini-GOPs decided before the cost of one is known; None takes the least that the encoder allows
+    start_qp      QP of the probe, or of low delay's first mini-GOP; None takes a guess from `kbps` and the pictures
+    """
+    settings = _checked(settings).for_clip(clip)
+    if kbps is None and settings.low_delay:
+        raise ConfigError("low delay needs kbps: there is no probe whose rate could be the budget")
+    if kbps is not None and not kbps > 0:
+        raise ConfigError(f"kbps = {kbps}; a budget is above zero")
+    if start_qp is None:
+        start_qp = settings.qp if kbps is None else starting_qp(clip, settings, kbps)
+    settings = replace(settings, qp=start_qp)
+    plan = Plan(clip, settings)
+    if kbps is None:
+        kbps = sum(planned.probe_bits or 0 for planned in plan.minigops) / clip.duration_s / 1000
+    episode = MiniGopEpisode(
+        clip=clip.name,
+        width=clip.width,
+        height=clip.height,
+        frames=clip.frame_count,
+        fps=clip.fps,
+        goal=goal or ("cbr" if settings.low_delay else "vbr"),
+        kbps=kbps,
+        budget_bits=kbps * 1000 * clip.duration_s,
+        buffer_s=buffer_s,
+        feedback_lag=_lag(settings, feedback_lag),
+        passes=0 if settings.low_delay else 1,
+        plan=None if settings.low_delay else tuple(plan.minigops),
+    )
+    return InProcessSource(clip, replace(settings, picture_qp=not settings.low_delay), episode, plan)
+
+
+def least_lag(settings: EncoderSettings) -> int:
+    """Mini-GOPs that must be decided before the first one's cost is known.
+
+    In random access a mini-GOP leaves the encoder when the next one and eight more pictures have been sent.
+    """
+    if settings.low_delay:
+        return 0
+    size: int = 2**settings.levels
+    return -(-(size + 8) // size)
+
+
+def clipped(qp: int) -> int:
+    return min(max(qp, LOWEST_QP), HIGHEST_QP)
+
+
+def _lag(settings: EncoderSettings, wanted: int | None) -> int:
+    least = least_lag(settings)
+    if wanted is None:
+        return least
+    if wanted < least:
+        raise ConfigError(
+            f"feedback_lag = {wanted}: with {settings.structure} and hierarchical_levels = {settings.levels} the "
+            f"encoder gives nothing back before {least} more mini-GOPs were decided; use {least} or more"
+        )
+    return wanted
+
+
+def _checked(settings: EncoderSettings) -> EncoderSettings:
+    if settings.backend != "svtav1":
+        raise ConfigError(f"backend = {settings.backend}; mini-GOPs are steered in svtav1 only")
+    if settings.steers_rate:
+        raise ConfigError(
+            f"rate_control = {settings.rate_control}: the encoder would ignore our QPs; use crf (random access) or cqp "
+            "(low delay), the budget is held from here"
+        )
+    if settings.levels < 2:
+        raise ConfigError(f"hierarchical_levels = {settings.levels} makes no mini-GOPs; use 2 to 5")
+    return replace(
+        settings, picture_qp=False, psnr=True, recon=False, rate_control="cqp" if settings.low_delay else "crf"
+    )
