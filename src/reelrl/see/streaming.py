@@ -1,0 +1,181 @@
+"""`StreamingAutoEncoder`: one frame in, one score, one update, next frame."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from reelrl.errors import CheckpointError, ConfigError
+from reelrl.see.background import Background
+from reelrl.see.change import PixelChangeDetector, compute_frame_difference
+from reelrl.see.decoder import Decoder
+from reelrl.see.encoder import Embeddings, Encoder
+from reelrl.see.frames import check_frame, to_input
+from reelrl.see.layers import sparse_init_
+from reelrl.see.loss import reconstruction_loss
+from reelrl.see.optim import descend, make_optimiser
+from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings, OptimiserName, OptimiserSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A pixel this far from the background counts as something in front of it.
+FOREGROUND = 0.1
+
+
+@dataclass(frozen=True)
+class LearnResult:
+    """What one frame looked like to the model *before* it learned from it; tensors stay on the device."""
+
+    loss: Tensor
+    mse: Tensor
+    l1: Tensor
+    ssim: Tensor
+    gradient_norm: Tensor
+    reconstruction: Tensor
+    embeddings: Embeddings
+    change_mask: Tensor
+    foreground_mse: Tensor
+    """Mean squared error over the pixels that differ from the running background; 0 where there are none."""
+    foreground_share: Tensor
+    frame: Tensor
+
+
+class StreamingAutoEncoder(nn.Module):
+    """The autoencoder, what it remembers of the stream, and its optimiser."""
+
+    def __init__(self, settings: AutoEncoderSettings | None = None, device: str | torch.device = "cpu") -> None:
+        super().__init__()
+        self.settings = settings or AutoEncoderSettings()
+        self.background = Background(FRAME_SIZE, memory=self.settings.background_frames)
+        self.detector = PixelChangeDetector(FRAME_SIZE, floor=self.settings.change_floor)
+        self.encoder = Encoder(self.settings)
+        self.decoder = Decoder(self.settings)
+        sparse_init_(self, self.settings.sparsity, torch.Generator().manual_seed(self.settings.seed))
+        self.to(device)
+        self.optimiser = make_optimiser(list(self.parameters()), self.settings.optimiser)
+        self.frames_seen = 0
+        self._no_reset = torch.zeros((), device=device)
+        self._reset = torch.ones((), device=device)
+
+    @property
+    def device(self) -> torch.device:
+        return self.background.mean.device
+
+    def encode(self, frames: Tensor) -> Embeddings:
+        """Embeddings of frames [N, 3, 224, 224] in [0, 1]: [N, 3, 27, 27], [N, 2, 25, 25], [N, 2, 23, 23]."""
+        embeddings: Embeddings = self.encoder(self.background.normalise(frames))
+        return embeddings
+
+    def decode(self, embeddings: Embeddings) -> Tensor:
+        """Pictures [N, 3, 224, 224] in [0, 1]."""
+        pictures: Tensor = self.decoder(embeddings, self.background.mean)
+        return pictures
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return self.decode(self.encode(frames))
+
+    def learn(self, frame: Tensor, reset: bool = False) -> LearnResult:
+        """Score one frame [3, H, W] (uint8, or float in [0, 1]), then learn from it.
+
+        `reset` marks a cut: the first frame of an episode or scene. Nothing waits for the device.
+        """
+        check_frame(frame)
+        self.frames_seen += 1
+        return self._step(frame.to(self.device, non_blocking=True), self._reset if reset else self._no_reset)
+
+    def _step(self, raw: Tensor, reset: Tensor) -> LearnResult:
+        frame = to_input(raw)
+        mask = self.detector(frame)
+        in_front = (compute_frame_difference(frame, self.background.mean) > FOREGROUND).float()
+        weight = 1.0 + self.settings.loss.change * mask + self.settings.loss.foreground * in_front
+        with torch.autocast(frame.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            embeddings = self.encode(frame)
+            picture = self.decode(embeddings)
+        losses = reconstruction_loss(picture, frame, weight, self.settings.loss)
+        self.optimiser.zero_grad(set_to_none=True)
+        losses.total.backward()  # type: ignore[no-untyped-call]
+        loss = losses.total.detach()
+        norm = descend(self.optimiser, self.settings.optimiser, loss, reset)
+        with torch.no_grad():
+            share = in_front.mean()
+            squares = (picture - frame).square().mean(dim=1, keepdim=True)
+            foreground_mse = (squares * in_front).mean() / share.clamp(min=1e-12)
+        self.background.update(frame)
+        return LearnResult(
+            loss=loss,
+            mse=losses.mse,
+            l1=losses.l1,
+            ssim=losses.ssim,
+            gradient_norm=norm,
+            reconstruction=picture.detach(),
+            embeddings=(embeddings[0].detach(), embeddings[1].detach(), embeddings[2].detach()),
+            change_mask=mask,
+            foreground_mse=foreground_mse,
+            foreground_share=share,
+            frame=frame,
+        )
+
+    def update_params(self, frame: Any, debug: bool = True) -> dict[str, Any]:
+        """One update from a picture [H, W, 3] or [3, H, W]; the figures as plain numbers, pictures if `debug`."""
+        from reelrl.see.frames import preprocess_frame
+
+        start = time.perf_counter()
+        result = self.learn(preprocess_frame(frame, device=self.device))
+        names = ("loss", "mse", "l1", "ssim", "gradient_norm", "foreground_mse")
+        figures: dict[str, Any] = {name: float(getattr(result, name)) for name in names}
+        seconds = time.perf_counter() - start
+        figures |= {"step_time": seconds, "fps": 1.0 / seconds, "frames": self.frames_seen}
+        figures |= {"change_mask": result.change_mask, "embeddings": result.embeddings}
+        return figures | ({"reconstruction": result.reconstruction} if debug else {})
+
+    def training_state(self) -> dict[str, Tensor | int]:
+        """Copies of everything that a bit-exact continuation needs, by name."""
+        state: dict[str, Tensor | int] = {f"model.{name}": value.clone() for name, value in self.state_dict().items()}
+        for name, parameter in self.named_parameters():
+            for key, value in self.optimiser.state[parameter].items():
+                state[f"optimiser.{name}.{key}"] = torch.as_tensor(value).clone()
+        return state | {"frames_seen": self.frames_seen}
+
+    def load_training_state(self, state: Mapping[str, Tensor | int]) -> None:
+        """Go on where `training_state` was taken; the settings must be the same."""
+        weights = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
+        missing = self.state_dict().keys() ^ weights.keys()
+        if missing or "frames_seen" not in state:
+            raise CheckpointError(
+                f"the training state does not fit this model ({len(missing)} names differ, such as "
+                f"{min(missing, default='frames_seen')!r}); resume with the settings it was saved with"
+            )
+        self.load_state_dict(weights)
+        parameters = dict(self.named_parameters())
+        for name, value in state.items():
+            if name.startswith("optimiser."):
+                owner, _, key = name.removeprefix("optimiser.").rpartition(".")
+                self._load_optimiser(parameters[owner], key, torch.as_tensor(value))
+        self.frames_seen = int(state["frames_seen"])
+
+    def _load_optimiser(self, parameter: Tensor, key: str, value: Tensor) -> None:
+        held = self.optimiser.state[parameter]
+        if isinstance(held.get(key), Tensor):
+            held[key].copy_(value)
+        else:
+            held[key] = value.to(parameter.device, copy=True)
+
+
+def create_streaming_ae(
+    input_channels: int = 3,
+    latent_channels: int = 3,
+    lr: float | None = None,
+    *,
+    optimizer: OptimiserName = "obgd",
+    device: str | torch.device = "cpu",
+) -> StreamingAutoEncoder:
+    """A model to be driven by `update_params`; classic ObGD unless `optimizer` names another."""
+    if input_channels != 3:
+        raise ConfigError(f"input_channels is {input_channels}; frames are RGB, so it is 3")
+    optimiser = OptimiserSettings(name=optimizer, lr=lr)
+    return StreamingAutoEncoder(AutoEncoderSettings(latent_channels=latent_channels, optimiser=optimiser), device)
