@@ -2,8 +2,8 @@
 
     python benchmarks/encode_speed.py
 
-Each figure is the least CPU time per frame over interleaved repeats, each in a process of its own: CIF, low delay,
-fixed QP, one encoder thread.
+Each figure is the least CPU time per frame over interleaved repeats: three streams each in a process of its own. CIF,
+low delay, fixed QP, one encoder thread.
 
   bare   our send/receive loop without reconstruction, against PyAV's libsvtav1 with the same settings (same bytes)
   full   a QP and a random superblock map per frame, reconstruction and PSNR, against bare
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 CLIP = "generated:street?size=352x288&frames={frames}&seed=7"
 FRAMES = 120
 LONG = 1200
+STREAMS = 3  # per process: the first one pays for cold caches
 LIMIT_S = 60
 
 
@@ -111,11 +112,13 @@ def resident_mb() -> float:
 
 def measure(what: str, backend: str, preset: int) -> dict[str, Any]:
     frames = list(open_clip(CLIP.format(frames=FRAMES)))
-    if what == "pyav":
-        return pyav(preset, frames)
     if what == "long":
         return long_stream(backend, preset, frames)
-    return ours(backend, preset, frames, full=what == "full")
+    streams = (
+        pyav(preset, frames) if what == "pyav" else ours(backend, preset, frames, full=what == "full")
+        for _ in range(STREAMS)
+    )
+    return min(streams, key=lambda stream: float(stream["ms"]))
 
 
 def in_process(what: str, backend: str, preset: int) -> dict[str, Any] | None:
