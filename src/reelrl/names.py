@@ -26,6 +26,7 @@ ENVIRONMENTS: dict[str, str] = {
     "reelrl/Abr-v0": "reelrl.stream.env:ABREnv",
     "reelrl/SuperblockQP-v0": "reelrl.encode.superblock_env:SuperblockQpEnv",
     "Av1Env-v0": "reelrl.encode.superblock_env:SuperblockQpEnv",
+    "reelrl/MiniGopQP-v0": "reelrl.encode.minigop_env:MiniGopQpEnv",
 }
 
 CONTROLLERS: dict[str, str] = {
@@ -55,11 +56,20 @@ STATES: dict[str, str] = {
     "summary": "reelrl.encode.summary_state:SummaryState",
 }
 
+# Where a learner that watches gets its pictures: the word before the colon of "ale:Breakout".
+FEEDS: dict[str, str] = {
+    "ale": "reelrl.content.feeds:AtariFeed",
+    "gym": "reelrl.content.feeds:RenderFeed",
+    "file": "reelrl.content.feeds:FileFeed",
+    "clip": "reelrl.content.feeds:ClipFeed",
+}
+
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,
     "controller": CONTROLLERS,
     "state": STATES,
+    "feed": FEEDS,
 }
 
 

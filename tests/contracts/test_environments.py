@@ -12,6 +12,7 @@ from gymnasium.utils.env_checker import check_env
 
 from reelrl import names
 from reelrl.encode import EncoderSettings
+from reelrl.encode.minigop_source import LOW_DELAY
 from tests.stream.helpers import bumpy_ladder, links
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ def abr() -> dict[str, Any]:
     return {"trace_json_path": links(), "video_path": bumpy_ladder()}
 
 
+def minigop(**changes: Any) -> Callable[[], dict[str, Any]]:
+    return lambda: {"clips": "generated:street?size=128x96&frames=40", **changes}
+
+
 def superblock(**changes: Any) -> Callable[[], dict[str, Any]]:
     return lambda: {"video_path": CLIP, **changes}
 
@@ -38,6 +43,8 @@ VARIANTS: list[tuple[str, Callable[[], dict[str, Any]]]] = [
     ("reelrl/SuperblockQP-v0", superblock(encoder=SVT, action="features", state="feedback", reward="ssim")),
     ("reelrl/SuperblockQP-v0", superblock(encoder=SVT, state="features", reward="weighted", weights="detail")),
     ("reelrl/SuperblockQP-v0", superblock(encoder=AOM, normalise=False, target_kbps=100)),
+    ("reelrl/MiniGopQP-v0", minigop()),
+    ("reelrl/MiniGopQP-v0", minigop(kbps=(50, 200), encoder=LOW_DELAY)),
 ]
 """Every id, and the variants whose spaces or feedback differ."""
 

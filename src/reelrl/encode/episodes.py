@@ -79,7 +79,7 @@ def replay(record: dict[str, Any], clip: Clip | None = None) -> bytes:
         raise ConfigError(
             f"the record has schema {record.get('schema')!r}, this version reads {SCHEMA}; record it anew"
         )
-    clip = _clip_of(record["clip"], clip)
+    clip = recorded_clip(record["clip"], clip)
     settings = from_mapping(EncoderSettings, record["encoder"])
     build, found = record["build"], probe(settings.backend).version
     if build["version"] != found:
@@ -99,7 +99,8 @@ def replay(record: dict[str, Any], clip: Clip | None = None) -> bytes:
     return b"".join(packets)
 
 
-def _clip_of(told: dict[str, Any], clip: Clip | None) -> Clip:
+def recorded_clip(told: dict[str, Any], clip: Clip | None) -> Clip:
+    """The clip that a record speaks of: opened by its words unless given, and checked to hold the same pictures."""
     if clip is None:
         whole = open_clip(told["video"])
         last = told["first_frame"] + told["frames"]

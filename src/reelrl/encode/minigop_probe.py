@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
     from reelrl.encode.settings import EncoderSettings
 
-VERSION = 1
+VERSION = 2
 """Raise it when what is kept changes: files of another version are not used."""
 
 _UNSEEN = {"recon", "ssim", "psnr", "deadline_s"}  # settings that change no byte of the stream
@@ -31,12 +32,16 @@ _UNSEEN = {"recon", "ssim", "psnr", "deadline_s"}  # settings that change no byt
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Per picture in display order, int64: QP, temporal layer, bits of its temporal unit, squared luma error."""
+    """Per picture in display order, int64: QP, temporal layer, bits of its temporal unit, squared luma error.
+
+    `cpu_s` is what the pass took when it was made.
+    """
 
     qps: NDArray[np.int64]
     layers: NDArray[np.int64]
     bits: NDArray[np.int64]
     sse: NDArray[np.int64]
+    cpu_s: float
 
     @property
     def total_bits(self) -> int:
@@ -57,9 +62,10 @@ def probe(clip: Clip, settings: EncoderSettings) -> Probe:
 
 
 def _code(clip: Clip, settings: EncoderSettings) -> Probe:
+    started = time.process_time()
     rows = [(p.qp, p.layer, 8 * p.size, p.sse[0]) for p in encode_packets(clip, settings) if p.sse is not None]
     qps, layers, bits, sse = np.array(rows, np.int64).T
-    return Probe(qps, layers, bits, sse)
+    return Probe(qps, layers, bits, sse, time.process_time() - started)
 
 
 def _key(clip: Clip, settings: EncoderSettings) -> str:
@@ -75,7 +81,8 @@ def _load(path: Path, clip: Clip) -> Probe | None:
         return None
     try:
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            found = Probe(**{name: arrays[name] for name in arrays.files})
+            values: dict[str, Any] = {name: arrays[name] for name in arrays.files}
+        found = Probe(**values | {"cpu_s": float(values["cpu_s"])})
     except (ValueError, TypeError, KeyError, OSError):
         return None
     return found if len(found.qps) == clip.frame_count else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.content.quality import psnr_of_mean_mse
 from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, Situation
+from reelrl.encode.packet import Packet
 from reelrl.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ class MiniGopRun:
     episode: MiniGopEpisode
     deltas: tuple[float, ...]
     feedback: tuple[MiniGopFeedback, ...]
-    packets: tuple[bytes, ...] = ()
-    frame_psnr_y: tuple[float, ...] = ()
+    packets: tuple[Packet, ...] = ()
     sent_qps: tuple[int, ...] = ()
     think_s: float = 0.0
     cpu_s: float = 0.0
@@ -99,8 +99,7 @@ def run_controller(
         episode=source.episode,
         deltas=tuple(deltas),
         feedback=tuple(history),
-        packets=tuple(packet.data for packet in packets),
-        frame_psnr_y=tuple(packet.psnr[0] for packet in packets),
+        packets=tuple(packets),
         sent_qps=tuple(getattr(source, "sent_qps", ())),
         think_s=think_s,
         cpu_s=time.process_time() - started,

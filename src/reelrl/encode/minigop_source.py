@@ -8,8 +8,9 @@ ahead for itself. Low delay moves the base QP and leaves the layers to the encod
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
 from reelrl.encode.minigop_plan import Span, features_of, layers_of, spans_of
@@ -37,18 +38,21 @@ LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay",
 class InProcessSource:
     """A `MiniGopSource` over an encoder session of its own.
 
-    packets   the stream so far, in display order
-    sent_qps  what was sent with each picture: its QP (random access) or the base QP (low delay)
+    packets      the stream so far, in display order
+    deltas       what was asked for, by mini-GOP
+    sent_qps     what was sent with each picture: its QP (random access) or the base QP (low delay)
+    probe_cpu_s  what the probe took when it was made; 0 without one
     """
 
     def __init__(self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: Plan) -> None:
         self.clip, self.settings, self.episode = clip, settings, episode
         self.packets: list[Packet] = []
         self.sent_qps: list[int] = []
+        self.probe_cpu_s = plan.cpu_s
         self._plan = plan
         self._frames: Iterator[Frame] = iter(clip)
         self._rounding = Rounding()
-        self._deltas: list[float] = []
+        self.deltas: list[float] = []
         self._asked = False
         self._told = 0  # mini-GOPs whose feedback was given
         self._known_bits = 0
@@ -58,7 +62,7 @@ class InProcessSource:
     def request(self) -> MiniGopRequest | None:
         if self._session is None:
             raise ConfigError("this source is closed; open another for another pass")
-        mg = len(self._deltas)
+        mg = len(self.deltas)
         if mg == len(self._plan.spans):
             return None
         self._learn(mg - self.episode.feedback_lag)
@@ -82,13 +86,14 @@ class InProcessSource:
         delta = float(delta)
         if not -HIGHEST_QP <= delta <= HIGHEST_QP:
             raise ConfigError(f"delta = {delta}; give QP steps between -{HIGHEST_QP} and {HIGHEST_QP}")
-        mg = len(self._deltas)
+        mg = len(self.deltas)
         self._asked = False
-        self._deltas.append(delta)
+        self.deltas.append(delta)
         planned, layers = self._plan.minigops[mg], self._plan.layers[mg]
         own = planned.layer_qps if self.settings.picture_qp else (planned.base_qp,) * planned.frames
         for qp in self._rounding.realise(own, layers, delta):
-            self._session.send(next(self._frames), **self._control(qp))
+            before = self.sent_qps[-1] if self.sent_qps else self.settings.qp
+            self._session.send(next(self._frames), **control_of(self.settings, qp, before))
             self.sent_qps.append(qp)
             self.packets += self._session.receive()
         if mg + 1 == len(self._plan.spans):
@@ -105,13 +110,6 @@ class InProcessSource:
         if session is not None:
             session.close()
 
-    def _control(self, qp: int) -> Decision:
-        if self.settings.picture_qp:
-            return {"qp": qp}
-        # An event that changes nothing is not free: the encoder starts its layers' offsets anew.
-        moved = qp != (self.sent_qps[-1] if self.sent_qps else self.settings.qp)
-        return {"base_qp": qp} if moved else {}
-
     def _learn(self, up_to: int) -> None:
         """Make feedback of all mini-GOPs before `up_to`, waiting for what the encoder has not delivered yet."""
         session = self._session
@@ -126,7 +124,7 @@ class InProcessSource:
 
     def _told_of(self, span: Span) -> MiniGopFeedback:
         packets = self.packets[span.first : span.end]
-        spans, delta = self._plan.spans, self._deltas[span.mg]
+        spans, delta = self._plan.spans, self.deltas[span.mg]
         last = span.mg + 1 == len(spans)
         ssim = [packet.ssim[0] for packet in packets if packet.ssim is not None]
         return MiniGopFeedback(
@@ -145,10 +143,10 @@ class InProcessSource:
 class Plan:
     """The mini-GOPs of a clip with the QPs that the encoder itself would give their pictures."""
 
-    def __init__(self, clip: Clip, settings: EncoderSettings) -> None:
+    def __init__(self, clip: Clip, settings: EncoderSettings, features: list[dict[str, float]]) -> None:
         self.spans = spans_of(clip.frame_count, settings)
-        features = features_of(self.spans, clip)
         probed = None if settings.low_delay else probe(clip, settings)
+        self.cpu_s = 0.0 if probed is None else probed.cpu_s
         self.layers: list[tuple[int, ...]] = []
         self.minigops: list[PlannedMiniGop] = []
         for span, found in zip(self.spans, features, strict=True):
@@ -170,49 +168,76 @@ class Plan:
             )
 
 
-def open_source(
-    clip: Clip,
-    settings: EncoderSettings = RANDOM_ACCESS,
-    *,
-    kbps: float | None = None,
-    goal: Goal | None = None,
-    buffer_s: float = 1.0,
-    feedback_lag: int | None = None,
-    start_qp: int | None = None,
-) -> InProcessSource:
-    """A source for one pass over `clip`, in the structure that `settings` name.
+class Preparation:
+    """A clip made ready for passes: its analysis, and the plan of each starting QP, are made once."""
 
-    kbps          the budget; None takes what the probe spent (random access only)
-    goal          "vbr" spends the budget over the whole clip, "cbr" holds it within `buffer_s`; by structure if None
-    feedback_lag  mini-GOPs decided before the cost of one is known; None takes the least that the encoder allows
-    start_qp      QP of the probe, or of low delay's first mini-GOP; None takes a guess from `kbps` and the pictures
-    """
-    settings = _checked(settings).for_clip(clip)
-    if kbps is None and settings.low_delay:
-        raise ConfigError("low delay needs kbps: there is no probe whose rate could be the budget")
-    if kbps is not None and not kbps > 0:
-        raise ConfigError(f"kbps = {kbps}; a budget is above zero")
-    if start_qp is None:
-        start_qp = settings.qp if kbps is None else starting_qp(clip, settings, kbps)
-    settings = replace(settings, qp=start_qp)
-    plan = Plan(clip, settings)
-    if kbps is None:
-        kbps = sum(planned.probe_bits or 0 for planned in plan.minigops) / clip.duration_s / 1000
-    episode = MiniGopEpisode(
-        clip=clip.name,
-        width=clip.width,
-        height=clip.height,
-        frames=clip.frame_count,
-        fps=clip.fps,
-        goal=goal or ("cbr" if settings.low_delay else "vbr"),
-        kbps=kbps,
-        budget_bits=kbps * 1000 * clip.duration_s,
-        buffer_s=buffer_s,
-        feedback_lag=_lag(settings, feedback_lag),
-        passes=0 if settings.low_delay else 1,
-        plan=None if settings.low_delay else tuple(plan.minigops),
-    )
-    return InProcessSource(clip, replace(settings, picture_qp=not settings.low_delay), episode, plan)
+    def __init__(self, clip: Clip, settings: EncoderSettings = RANDOM_ACCESS) -> None:
+        self.clip, self.settings = clip, _checked(settings).for_clip(clip)
+        self._plans: dict[int, Plan] = {}
+        self._features = features_of(spans_of(clip.frame_count, self.settings), clip)
+
+    def plan(self, start_qp: int) -> Plan:
+        if start_qp not in self._plans:
+            self._plans[start_qp] = Plan(self.clip, replace(self.settings, qp=start_qp), self._features)
+        return self._plans[start_qp]
+
+    def kbps_at(self, qp: int) -> float:
+        """What the encoder alone spends at a QP."""
+        return probe(self.clip, replace(self.settings, qp=qp)).total_bits / self.clip.duration_s / 1000
+
+    def source(
+        self,
+        *,
+        kbps: float | None = None,
+        goal: Goal | None = None,
+        buffer_s: float = 1.0,
+        feedback_lag: int | None = None,
+        start_qp: int | None = None,
+    ) -> InProcessSource:
+        """A source for one pass.
+
+        kbps          the budget; None takes what the probe spent (random access only)
+        goal          "vbr" spends the budget over the clip, "cbr" holds it within `buffer_s`; None: by structure
+        feedback_lag  mini-GOPs decided before the cost of one is known; None takes the least that the encoder allows
+        start_qp      QP of the probe, or of low delay's first mini-GOP; None guesses from `kbps` and the pictures
+        """
+        clip, settings = self.clip, self.settings
+        if kbps is None and settings.low_delay:
+            raise ConfigError("low delay needs kbps: there is no probe whose rate could be the budget")
+        if kbps is not None and not 0 < kbps < math.inf:
+            raise ConfigError(f"kbps = {kbps}; a budget is above zero")
+        if start_qp is None:
+            start_qp = settings.qp if kbps is None else starting_qp(clip, settings, kbps)
+        plan = self.plan(start_qp)
+        if kbps is None:
+            kbps = sum(planned.probe_bits or 0 for planned in plan.minigops) / clip.duration_s / 1000
+        episode = MiniGopEpisode(
+            clip=clip.name,
+            width=clip.width,
+            height=clip.height,
+            frames=clip.frame_count,
+            fps=clip.fps,
+            goal=goal or ("cbr" if settings.low_delay else "vbr"),
+            kbps=kbps,
+            budget_bits=kbps * 1000 * clip.duration_s,
+            buffer_s=buffer_s,
+            feedback_lag=_lag(settings, feedback_lag),
+            passes=0 if settings.low_delay else 1,
+            plan=None if settings.low_delay else tuple(plan.minigops),
+        )
+        return InProcessSource(clip, replace(settings, qp=start_qp, picture_qp=not settings.low_delay), episode, plan)
+
+
+def open_source(clip: Clip, settings: EncoderSettings = RANDOM_ACCESS, **options: Any) -> InProcessSource:
+    """A source for one pass over `clip` in the structure that `settings` name; `options` as in `Preparation.source`."""
+    return Preparation(clip, settings).source(**options)
+
+
+def control_of(settings: EncoderSettings, qp: int, before: int) -> Decision:
+    """What to send a picture with: its QP, or in low delay the base QP where it moves from what it was `before`."""
+    if settings.picture_qp:
+        return {"qp": qp}
+    return {"base_qp": qp} if qp != before else {}
 
 
 def least_lag(settings: EncoderSettings) -> int:
