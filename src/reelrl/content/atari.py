@@ -62,7 +62,7 @@ def atari_clip(game: str, *, frames: int = 240, fps: Fraction | int = 60, seed: 
 def _play(game: str, seed: int, skip: int, scale: int, frames: int, start: int) -> Iterator[Frame]:
     from reelrl.content.colour import frame_from_rgb
 
-    console = _console(game, seed)
+    console = console_of(game, seed)
     buttons = console.getMinimalActionSet()
     rng = Random(seed)
     pressed, left = buttons[0], 0
@@ -79,8 +79,8 @@ def _play(game: str, seed: int, skip: int, scale: int, frames: int, start: int) 
             yield frame_from_rgb(console.getScreenRGB().repeat(scale, axis=0).repeat(scale, axis=1))
 
 
-def _console(game: str, seed: int) -> Any:
-    """An emulator with the game loaded."""
+def console_of(game: str, seed: int) -> Any:
+    """An emulator with the game loaded; it adds no chance of its own to the buttons pressed."""
     try:
         import ale_py
         from ale_py import roms
@@ -100,5 +100,5 @@ def _console(game: str, seed: int) -> Any:
 
 
 def _screen_size(game: str) -> tuple[int, int]:
-    height, width = _console(game, 0).getScreenDims()
+    height, width = console_of(game, 0).getScreenDims()
     return width, height
