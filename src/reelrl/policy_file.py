@@ -4,7 +4,8 @@
                                                             and the facts it was saved with
 
 The last layer's outputs are, one choice after another, the scores of its options (`options`: how many each choice has),
-or the values themselves, kept within `low` and `high`. Acting needs numpy only.
+or the values themselves, kept within `low` and `high` by cutting ("clip") or by bending ("tanh"). Acting needs numpy
+only.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Activation = Literal["tanh", "relu"]
+Bounded = Literal["clip", "tanh"]
 Layer = tuple["NDArray[np.float32]", "NDArray[np.float32]"]
 
 
@@ -42,6 +44,7 @@ class Policy:
     levels: tuple[float, ...] = ()
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    bounded: Bounded = "clip"
     facts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -63,13 +66,19 @@ class Policy:
         """The action, in the environment's own type: int64 for options, float32 for levels and values."""
         scores = self._scores(np.asarray(observation, np.float32).ravel())
         if not self.options:
-            return np.clip(scores, np.asarray(self.low, np.float32), np.asarray(self.high, np.float32))
+            return self._within(scores)
         if len(set(self.options)) == 1:
             best = scores.reshape(len(self.options), -1).argmax(axis=1)
         else:
             best = np.array([part.argmax() for part in np.split(scores, np.cumsum(self.options)[:-1])])
         chosen: NDArray[Any] = np.asarray(self.levels, np.float32)[best] if self.levels else best
         return chosen
+
+    def _within(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
+        if self.bounded == "tanh":
+            values = low + (np.tanh(values) + 1) / 2 * (high - low)
+        return np.clip(values, low, high)
 
     def _scores(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         if len(values) != self.inputs:
@@ -89,7 +98,7 @@ class Policy:
         tensors: dict[str, NDArray[Any]] = {}
         for index, (weight, bias) in enumerate(self.layers):
             tensors |= {f"layers.{index}.weight": np.ascontiguousarray(weight), f"layers.{index}.bias": bias}
-        names = ("activation", "options", "levels", "low", "high", "facts")
+        names = ("activation", "options", "levels", "low", "high", "bounded", "facts")
         with atomic_path(path) as temporary:
             save_file(tensors, temporary, {"policy": json.dumps({name: getattr(self, name) for name in names})})
 
@@ -102,13 +111,15 @@ def load(path: str | Path) -> Policy:
         with safe_open(path, "np") as file:
             shape = json.loads((file.metadata() or {})["policy"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if shape["activation"] not in get_args(Activation):
-            raise ValueError(f"activation {shape['activation']!r} is unknown")
+        bounded = shape.get("bounded", "clip")  # files of before it was a choice
+        for word, known in ((shape["activation"], Activation), (bounded, Bounded)):
+            if word not in get_args(known):
+                raise ValueError(f"{word!r} is none of {', '.join(get_args(known))}")
         layers = [
             (tensors[f"layers.{i}.weight"].astype(np.float32), tensors[f"layers.{i}.bias"].astype(np.float32))
             for i in range(len(tensors) // 2)
         ]
         ranges = {name: tuple(shape[name]) for name in ("options", "levels", "low", "high")}
-        return Policy(layers, shape["activation"], **ranges, facts=shape["facts"])
+        return Policy(layers, shape["activation"], **ranges, bounded=bounded, facts=shape["facts"])
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError) as error:
         raise CheckpointError(f"{path} holds no policy ({error}); give one that `reel train` saved") from error

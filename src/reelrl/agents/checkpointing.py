@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -37,7 +38,7 @@ COUNTERS = (
     "exploration_rate",
     "_current_progress_remaining",
 )
-REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts", "costs")
 
 
 class Retraceable(gym.Wrapper[Any, Any, Any, Any]):
@@ -91,15 +92,21 @@ class Retraceable(gym.Wrapper[Any, Any, Any, Any]):
         return time.monotonic() - self._start_s
 
 
-def export(model: Any) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and plain data that `restore` needs. Call it between two rollouts, not within one."""
-    traces = model.env.env_method("trace")
-    tensors = to_arrays({"policy.": model.policy.state_dict(), "adam.": _moments(model.policy.optimizer)})
+def export(model: Any, *, replay: bool = True) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and plain data that `restore` needs. Call it between two rollouts, not within one.
+
+    Without `replay` the buffer of what was seen stays out: a smaller file, from which training goes on differently.
+    """
+    traces = [] if model._last_obs is None else model.env.env_method("trace")  # None: no episode has begun
+    tensors = to_arrays({f"{name}.": part.state_dict() for name, part in _modules(model).items()})
+    tensors |= to_arrays({f"adam.{name}.": _moments(part) for name, part in _optimizers(model).items()})
+    tensors |= to_arrays({"variable.": _variables(model)})
     tensors |= {f"env.{index}.actions": actions for index, (_, actions) in enumerate(traces)}
-    tensors |= {"last.observations": model._last_obs, "last.starts": model._last_episode_starts}
-    buffer = getattr(model, "replay_buffer", None)
+    if traces:
+        tensors |= {"last.observations": model._last_obs, "last.starts": model._last_episode_starts}
+    buffer = getattr(model, "replay_buffer", None) if replay else None
     if buffer is not None:
-        tensors |= {f"replay.{name}": getattr(buffer, name)[: buffer.size()] for name in REPLAYED}
+        tensors |= {f"replay.{name}": getattr(buffer, name)[: buffer.size()] for name in _replayed(buffer)}
     state = {
         "counters": {name: getattr(model, name) for name in COUNTERS if hasattr(model, name)},
         "replay": {"pos": buffer.pos, "full": buffer.full} if buffer is not None else {},
@@ -114,24 +121,54 @@ def export(model: Any) -> tuple[Arrays, dict[str, Any]]:
 
 def restore(model: Any, tensors: Arrays, state: dict[str, Any]) -> None:
     """Bring a new learner, made with the same settings, to where `export` was called."""
-    model.policy.load_state_dict(_tensors(tensors, "policy."))
-    _restore_moments(model.policy.optimizer, _tensors(tensors, "adam."))
+    try:
+        for name, module in _modules(model).items():
+            module.load_state_dict(_tensors(tensors, f"{name}."))
+    except RuntimeError as error:
+        raise CheckpointError(f"the checkpoint is of another learner ({error}); use the settings it had") from error
+    for name, optimizer in _optimizers(model).items():
+        _restore_moments(optimizer, _tensors(tensors, f"adam.{name}."))
+    with torch.no_grad():
+        for name, variable in _variables(model).items():
+            variable.copy_(torch.from_numpy(tensors[f"variable.{name}"].copy()))
     for name, value in state["counters"].items():
         setattr(model, name, value)
-    buffer = getattr(model, "replay_buffer", None)
-    if buffer is not None:
-        for name in REPLAYED:
+    if state["replay"]:
+        buffer = model.replay_buffer
+        for name in _replayed(buffer):
             saved = tensors[f"replay.{name}"]
             getattr(buffer, name)[: len(saved)] = saved
         buffer.pos, buffer.full = state["replay"]["pos"], state["replay"]["full"]
     model.ep_info_buffer, model.ep_success_buffer = deque(state["recent"], maxlen=100), deque(maxlen=100)
     for name, value in state["unlogged"].items():
         model.logger.record(name, value)
-    model._last_episode_starts = tensors["last.starts"]
-    model._last_obs = _retrace(model.env, tensors, state["envs"])
+    if state["envs"]:
+        model._last_episode_starts = tensors["last.starts"]
+        model._last_obs = _retrace(model.env, tensors, state["envs"])
     # Last: retracing may draw, and what was drawn then must not count.
     seeding.restore_globals(state["chance"])
     model.action_space.np_random.bit_generator.state = seeding.restore(state["action_chance"]).bit_generator.state
+
+
+def _parts(model: Any) -> dict[str, Any]:
+    """What Stable-Baselines3 would save of the learner, by name: modules and optimisers."""
+    return {name: attrgetter(name)(model) for name in model._get_torch_save_params()[0]}
+
+
+def _modules(model: Any) -> dict[str, torch.nn.Module]:
+    return {name: part for name, part in _parts(model).items() if isinstance(part, torch.nn.Module)}
+
+
+def _optimizers(model: Any) -> dict[str, torch.optim.Optimizer]:
+    return {name: part for name, part in _parts(model).items() if isinstance(part, torch.optim.Optimizer)}
+
+
+def _variables(model: Any) -> dict[str, torch.Tensor]:
+    return {name: attrgetter(name)(model) for name in model._get_torch_save_params()[1]}
+
+
+def _replayed(buffer: Any) -> list[str]:
+    return [name for name in REPLAYED if hasattr(buffer, name)]
 
 
 def _retrace(env: Any, tensors: Arrays, beginnings: list[dict[str, Any]]) -> NDArray[Any]:
