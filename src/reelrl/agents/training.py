@@ -8,21 +8,16 @@ training.learn(total_steps)            # raises Interrupted after Ctrl+C
 from __future__ import annotations
 
 import math
-import signal
-import threading
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from reelrl.agents import checkpointing
+from reelrl.interrupts import first_interrupt_asks
 from reelrl.runs import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Figures = dict[str, float]
 
@@ -77,7 +72,7 @@ class Training:
         left = total_steps - self.model.num_timesteps
         if left <= 0:
             return
-        with _first_interrupt_asks(self._ask_to_stop):
+        with first_interrupt_asks(self._ask_to_stop):
             try:
                 self.model.learn(left, callback=_Watch(self), log_interval=1, reset_num_timesteps=fresh)
             except KeyboardInterrupt:
@@ -147,25 +142,3 @@ class _RunWriter(KVWriter):  # type: ignore[misc]
 
     def close(self) -> None:
         """Nothing to do: the run closes its logs."""
-
-
-@contextmanager
-def _first_interrupt_asks(ask: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl+C calls `ask`, a second one is a KeyboardInterrupt.
-
-    Outside the main thread nothing changes, nor where Ctrl+C is ignored, as it is for jobs in the background.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before == signal.SIG_IGN:
-        yield
-        return
-
-    def first(*_: object) -> None:
-        signal.signal(signal.SIGINT, before)
-        ask()
-
-    signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
