@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from reelrl.see.optim.intentional import IntentionalSGD as IntentionalSGD
     from reelrl.see.optim.obgd import AdaptiveObGD as AdaptiveObGD
     from reelrl.see.optim.obgd import ObGD as ObGD
+    from reelrl.see.result import LearnResult as LearnResult
     from reelrl.see.settings import AutoEncoderSettings as AutoEncoderSettings
-    from reelrl.see.streaming import LearnResult as LearnResult
     from reelrl.see.streaming import StreamingAutoEncoder as StreamingAutoEncoder
     from reelrl.see.streaming import create_streaming_ae as create_streaming_ae
 
@@ -38,7 +38,7 @@ _HOMES = {
     "Encoder": "encoder",
     "IntentionalSGD": "optim.intentional",
     "LayerNormalization": "layers",
-    "LearnResult": "streaming",
+    "LearnResult": "result",
     "ObGD": "optim.obgd",
     "PixelChangeDetector": "change",
     "ResidualBlock": "layers",

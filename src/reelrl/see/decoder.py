@@ -20,7 +20,7 @@ from reelrl.see.settings import KERNELS, AutoEncoderSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reelrl.see.encoder import Embeddings
+    from reelrl.see.result import Embeddings
 
 # So that 27, 25 and 23 grow back to 55/111/224, 53/110/224 and 52/109/224.
 OUTPUT_PADDINGS = ((0, 0, 1), (0, 1, 1), (1, 0, 1))

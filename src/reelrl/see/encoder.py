@@ -17,7 +17,7 @@ from reelrl.see.settings import KERNELS, AutoEncoderSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Embeddings = tuple[Tensor, Tensor, Tensor]
+    from reelrl.see.result import Embeddings
 
 
 class Encoder(nn.Module):

@@ -104,6 +104,8 @@ class AutoEncoderSettings:
     loss: LossSettings = field(default_factory=LossSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     precision: Literal["float32", "bfloat16"] = "float32"
+    step: Literal["auto", "eager", "compiled", "graph", "compiled-graph"] = "auto"
+    """Op by op, through torch.compile, or as one CUDA graph; "auto" is a graph on a GPU and op by op elsewhere."""
     seed: int = 0
 
     def __post_init__(self) -> None:

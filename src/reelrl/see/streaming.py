@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,36 +12,20 @@ from reelrl.errors import CheckpointError, ConfigError
 from reelrl.see.background import Background
 from reelrl.see.change import PixelChangeDetector, compute_frame_difference
 from reelrl.see.decoder import Decoder
-from reelrl.see.encoder import Embeddings, Encoder
+from reelrl.see.encoder import Encoder
 from reelrl.see.frames import check_frame, to_input
 from reelrl.see.layers import sparse_init_
-from reelrl.see.loss import reconstruction_loss
+from reelrl.see.loss import Losses, reconstruction_loss
 from reelrl.see.optim import descend, make_optimiser
+from reelrl.see.result import Embeddings, LearnResult
 from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings, OptimiserName, OptimiserSettings
+from reelrl.see.step import fast_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # A pixel this far from the background counts as something in front of it.
 FOREGROUND = 0.1
-
-
-@dataclass(frozen=True)
-class LearnResult:
-    """What one frame looked like to the model *before* it learned from it; tensors stay on the device."""
-
-    loss: Tensor
-    mse: Tensor
-    l1: Tensor
-    ssim: Tensor
-    gradient_norm: Tensor
-    reconstruction: Tensor
-    embeddings: Embeddings
-    change_mask: Tensor
-    foreground_mse: Tensor
-    """Mean squared error over the pixels that differ from the running background; 0 where there are none."""
-    foreground_share: Tensor
-    frame: Tensor
 
 
 class StreamingAutoEncoder(nn.Module):
@@ -59,8 +42,7 @@ class StreamingAutoEncoder(nn.Module):
         self.to(device)
         self.optimiser = make_optimiser(list(self.parameters()), self.settings.optimiser)
         self.frames_seen = 0
-        self._no_reset = torch.zeros((), device=device)
-        self._reset = torch.ones((), device=device)
+        self._fast_step = fast_step([self], self.settings.step)
 
     @property
     def device(self) -> torch.device:
@@ -82,29 +64,23 @@ class StreamingAutoEncoder(nn.Module):
     def learn(self, frame: Tensor, reset: bool = False) -> LearnResult:
         """Score one frame [3, H, W] (uint8, or float in [0, 1]), then learn from it.
 
-        `reset` marks a cut: the first frame of an episode or scene. Nothing waits for the device.
+        `reset` marks a cut: the first frame of an episode or scene. Nothing waits for the device, and where the step is
+        a CUDA graph the result's tensors are overwritten by the next frame.
         """
         check_frame(frame)
         self.frames_seen += 1
-        return self._step(frame.to(self.device, non_blocking=True), self._reset if reset else self._no_reset)
+        return self._fast_step([frame.to(self.device, non_blocking=True)], [reset])[0]
 
-    def _step(self, raw: Tensor, reset: Tensor) -> LearnResult:
+    def step(self, raw: Tensor, reset: Tensor) -> LearnResult:
+        """`learn` on tensors that are already here: a fixed sequence of device work, for whoever captures it."""
         frame = to_input(raw)
         mask = self.detector(frame)
         in_front = (compute_frame_difference(frame, self.background.mean) > FOREGROUND).float()
-        weight = 1.0 + self.settings.loss.change * mask + self.settings.loss.foreground * in_front
-        with torch.autocast(frame.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
-            embeddings = self.encode(frame)
-            picture = self.decode(embeddings)
-        losses = reconstruction_loss(picture, frame, weight, self.settings.loss)
+        embeddings, picture, losses, foreground_mse = self.score(frame, mask, in_front)
         self.optimiser.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
         loss = losses.total.detach()
         norm = descend(self.optimiser, self.settings.optimiser, loss, reset)
-        with torch.no_grad():
-            share = in_front.mean()
-            squares = (picture - frame).square().mean(dim=1, keepdim=True)
-            foreground_mse = (squares * in_front).mean() / share.clamp(min=1e-12)
         self.background.update(frame)
         return LearnResult(
             loss=loss,
@@ -112,13 +88,23 @@ class StreamingAutoEncoder(nn.Module):
             l1=losses.l1,
             ssim=losses.ssim,
             gradient_norm=norm,
+            foreground_mse=foreground_mse,
+            foreground_share=in_front.mean(),
             reconstruction=picture.detach(),
             embeddings=(embeddings[0].detach(), embeddings[1].detach(), embeddings[2].detach()),
             change_mask=mask,
-            foreground_mse=foreground_mse,
-            foreground_share=share,
             frame=frame,
         )
+
+    def score(self, frame: Tensor, mask: Tensor, in_front: Tensor) -> tuple[Embeddings, Tensor, Losses, Tensor]:
+        """Embeddings, picture and losses of one frame; changed pixels and those in front weigh more."""
+        weight = 1.0 + self.settings.loss.change * mask + self.settings.loss.foreground * in_front
+        with torch.autocast(frame.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            embeddings = self.encode(frame)
+            picture = self.decode(embeddings)
+        losses = reconstruction_loss(picture, frame, weight, self.settings.loss)
+        squares = (picture.detach() - frame).square().mean(dim=1, keepdim=True)
+        return embeddings, picture, losses, (squares * in_front).sum() / in_front.sum().clamp(min=1.0)
 
     def update_params(self, frame: Any, debug: bool = True) -> dict[str, Any]:
         """One update from a picture [H, W, 3] or [3, H, W]; the figures as plain numbers, pictures if `debug`."""
@@ -138,7 +124,8 @@ class StreamingAutoEncoder(nn.Module):
         state: dict[str, Tensor | int] = {f"model.{name}": value.clone() for name, value in self.state_dict().items()}
         for name, parameter in self.named_parameters():
             for key, value in self.optimiser.state[parameter].items():
-                state[f"optimiser.{name}.{key}"] = torch.as_tensor(value).clone()
+                if value is not None:
+                    state[f"optimiser.{name}.{key}"] = torch.as_tensor(value).clone()
         return state | {"frames_seen": self.frames_seen}
 
     def load_training_state(self, state: Mapping[str, Tensor | int]) -> None:
@@ -157,6 +144,14 @@ class StreamingAutoEncoder(nn.Module):
                 owner, _, key = name.removeprefix("optimiser.").rpartition(".")
                 self._load_optimiser(parameters[owner], key, torch.as_tensor(value))
         self.frames_seen = int(state["frames_seen"])
+
+    def rewind(self, state: Mapping[str, Tensor | int]) -> None:
+        """Go back to `state`, taken earlier from this very model; what the optimiser began since then is zero again."""
+        for parameter in self.parameters():
+            for value in self.optimiser.state[parameter].values():
+                if isinstance(value, Tensor):
+                    value.zero_()
+        self.load_training_state(state)
 
     def _load_optimiser(self, parameter: Tensor, key: str, value: Tensor) -> None:
         held = self.optimiser.state[parameter]

@@ -1,0 +1,113 @@
+"""The same step, faster: fused by torch.compile, or recorded once as a CUDA graph and replayed.
+
+A graph holds the steps of any number of learners, each on a stream of its own. A small network leaves most of a GPU
+idle, so learners that share a graph run beside each other, and each computes what it would compute alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reelrl.see.result import LearnResult
+    from reelrl.see.streaming import StreamingAutoEncoder
+
+WARM_UP_STEPS = 3
+
+
+class Step(Protocol):
+    """Frames on the device and whether each is a cut, one per learner; each learner's result."""
+
+    def __call__(self, frames: Sequence[Tensor], resets: Sequence[bool]) -> list[LearnResult]: ...
+
+
+def fast_step(learners: Sequence[StreamingAutoEncoder], mode: str) -> Step:
+    """The step of these learners in one of the ways that `AutoEncoderSettings.step` lists."""
+    on_gpu = learners[0].device.type == "cuda"
+    if mode == "auto":
+        mode = "graph" if on_gpu else "eager"
+    if mode.startswith("compiled"):
+        for learner in learners:
+            learner.score = torch.compile(learner.score, dynamic=False)  # type: ignore[method-assign]
+    if not mode.endswith("graph"):
+        return OneByOne(learners)
+    if not on_gpu:
+        raise ConfigError(f"step is {mode!r}, but the model is on {learners[0].device}; a CUDA graph needs a GPU")
+    return Graphed(learners)
+
+
+class OneByOne:
+    """Learner after learner, op by op."""
+
+    def __init__(self, learners: Sequence[StreamingAutoEncoder]) -> None:
+        self._learners = learners
+        self._flags = torch.zeros((), device=learners[0].device), torch.ones((), device=learners[0].device)
+
+    def __call__(self, frames: Sequence[Tensor], resets: Sequence[bool]) -> list[LearnResult]:
+        each = zip(self._learners, frames, resets, strict=True)
+        return [learner.step(frame, self._flags[reset]) for learner, frame, reset in each]
+
+
+class Graphed:
+    """All learners' steps as one recorded graph, recorded anew when the frames change their shape."""
+
+    def __init__(self, learners: Sequence[StreamingAutoEncoder]) -> None:
+        self._learners = learners
+        self._frames: list[Tensor] = []
+        self._resets = torch.zeros(len(learners), device=learners[0].device)
+        self._last_resets: list[bool] = [False] * len(learners)
+        self._results: list[LearnResult] = []
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, frames: Sequence[Tensor], resets: Sequence[bool]) -> list[LearnResult]:
+        if [_kind(frame) for frame in frames] != [_kind(frame) for frame in self._frames]:
+            self._frames = [torch.zeros_like(frame) for frame in frames]
+            self._record()
+        torch._foreach_copy_(self._frames, list(frames))
+        if list(resets) != self._last_resets:
+            self._last_resets = list(resets)
+            # Pinned, so that the copy does not wait; rare, so that a fresh buffer costs nothing.
+            flags = torch.tensor(self._last_resets, dtype=torch.float32).pin_memory()
+            self._resets.copy_(flags, non_blocking=True)
+        if self._graph is None:
+            raise RuntimeError("no graph was recorded")
+        self._graph.replay()
+        return self._results
+
+    def _record(self) -> None:
+        """Warm up, record, and put every learner back to where it was."""
+        saved = [learner.training_state() for learner in self._learners]
+        streams = [torch.cuda.Stream() for _ in self._learners]  # type: ignore[no-untyped-call]
+        outer = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        outer.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(outer):
+            for _ in range(WARM_UP_STEPS):
+                self._steps(streams)
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=outer):
+            self._results = self._steps(streams)
+        for learner, state in zip(self._learners, saved, strict=True):
+            learner.rewind(state)
+        torch.cuda.synchronize()
+
+    def _steps(self, streams: Sequence[torch.cuda.Stream]) -> list[LearnResult]:
+        outer = torch.cuda.current_stream()
+        results = []
+        for i, (learner, stream) in enumerate(zip(self._learners, streams, strict=True)):
+            stream.wait_stream(outer)
+            with torch.cuda.stream(stream):
+                results.append(learner.step(self._frames[i], self._resets[i]))
+            outer.wait_stream(stream)
+        return results
+
+
+def _kind(frame: Tensor) -> tuple[torch.Size, torch.dtype]:
+    return frame.shape, frame.dtype
