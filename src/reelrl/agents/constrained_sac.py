@@ -1,10 +1,10 @@
-"""Soft actor-critic under constraints: the most reward, while each cost stays at or below its limit on average.
+"""Soft actor-critic under constraints: the most reward, while what each GOP costs stays at or below a limit on average.
 
                  ┌─► two reward critics, the smaller counts ──► Q
     observation ─┤                                                    the actor climbs  Q - Σ multiplier · C + entropy
       + action   └─► one critic per cost ────────────────────► C
 
-    at each GOP's end:   error = the GOP's mean cost - limit   ──► PID ──► multiplier >= 0
+    at each GOP's end:   error = the GOP's cost - its limit    ──► PID ──► multiplier >= 0
 
 A Lagrange multiplier is the price of a cost: it rises while the limit is overstepped and falls while there is room.
 Following the gradient of the Lagrangian is control by the integral alone; its proportional and derivative terms answer
@@ -69,7 +69,6 @@ class Multipliers(nn.Module):
     integral: Tensor
     error: Tensor
     spent: Tensor
-    steps: Tensor
 
     def __init__(self, limits: tuple[float, ...], terms: MultiplierTerms, envs: int = 1) -> None:
         super().__init__()
@@ -80,22 +79,20 @@ class Multipliers(nn.Module):
         self.register_buffer("integral", start.clone())
         self.register_buffer("error", torch.zeros_like(self.limits))
         self.register_buffer("spent", torch.zeros(envs, len(limits), dtype=torch.float64))
-        self.register_buffer("steps", torch.zeros(envs, dtype=torch.int64))
 
     def spend(self, env: int, costs: npt.NDArray[np.float32]) -> None:
         """Count what a step cost."""
         self.spent[env] += torch.from_numpy(costs.astype(np.float64))
-        self.steps[env] += 1
 
     def end_gop(self, env: int) -> Tensor:
-        """Move the prices by the GOP that ends; returns its mean costs."""
-        mean = self.spent[env] / self.steps[env]
-        self.spent[env], self.steps[env] = 0, 0
-        self.update(mean)
-        return mean
+        """Move the prices by the GOP that ends; returns what it cost."""
+        costs = self.spent[env].clone()
+        self.spent[env] = 0
+        self.update(costs)
+        return costs
 
     def update(self, costs: Tensor) -> None:
-        """Move the prices after mean costs were seen."""
+        """Move the prices after a GOP of such costs."""
         terms, error = self.terms, costs - self.limits
         self.integral = (self.integral + terms.integral * error).clamp(0, terms.ceiling)
         price = self.integral

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SacSettings:
-    """How constrained SAC learns. Counts are in steps; `cost_limit` is the mean cost of a step that is allowed.
+    """How constrained SAC learns. Counts are in steps; `cost_limit` is what a GOP may cost.
 
     updates         gradient steps per step of the environment, made when the episode is over
     target_entropy  of an action in nats; "auto" is minus the number of its parts, which is a lot of noise for one dial
