@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     everyone = minigop.with_anchors(contestants, how.goal)
     results = minigop_summary.clip_results(points, how.goal, how.metrics, args.method)
     summary = verdicts(results)
-    uses = minigop_summary.rate_uses(everyone, points)
+    uses = minigop_summary.rate_uses(everyone, points, how.goal)
     warned = minigop_summary.warnings(everyone, uses, how)
     facts = _facts(args, how, clips, sum(point.seconds for point in points)) | {"warnings": warned}
     minigop_summary.write_records(folder, points, results, summary, uses, facts)

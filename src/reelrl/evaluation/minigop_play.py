@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import reelrl.encode
 from reelrl.encode.encode_cache import CpuClock, Encode, Stream, cached_encode
+from reelrl.encode.features import frame_features
 from reelrl.encode.minigop_run import run_controller
 from reelrl.encode.minigop_source import open_source
 from reelrl.names import CONTROLLERS, make
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Encode:
-    """What the controller makes of the clip at a bitrate; its probe pass counts and is charged."""
+    """What the controller makes of the clip at a bitrate; probe pass and analysis are charged, kept or not."""
     settings = replace(how.settings, ssim=True)
 
     def make_stream() -> Stream:
-        clock = CpuClock()
         source = open_source(clip, settings, kbps=kbps, goal=how.goal, buffer_s=how.buffer_s)
         run = run_controller(source, load(spec), how.seed)
-        return Stream(source.packets, clock.seconds, run.episode.passes + 1, run.deltas)
+        seconds = _analysis_s(clip) + source.probe_cpu_s + run.cpu_s
+        return Stream(source.packets, seconds, run.episode.passes + 1, run.deltas)
 
     decisions = {"by": identity(spec), "kbps": kbps, "goal": how.goal, "buffer_s": how.buffer_s, "seed": how.seed}
     return cached_encode(clip, settings, decisions, make_stream, with_vmaf=how.with_vmaf)
@@ -48,6 +49,15 @@ def check_controller(spec: str) -> None:
 
 def is_privileged(spec: str) -> bool:
     return load(spec).privileged
+
+
+@lru_cache(maxsize=1)
+def _analysis_s(clip: Clip) -> float:
+    """CPU time of our own look at the pictures, which the encoder's modes do without."""
+    clock = CpuClock()
+    for _ in frame_features(clip):
+        pass
+    return clock.seconds
 
 
 @cache

@@ -32,7 +32,7 @@ class RateUse:
 
     error      mean of absolute errors with its interval over clips; None without a target (crf)
     far_off    share of the encodes that miss by more than `FAR_OFF_PERCENT`
-    late       share of the frames that come too late for the buffer
+    late       share of the frames that come too late for the buffer; None where the goal has none
     seconds    CPU per encode, all passes; `slower` is the ratio to crf's over the same encodes
     """
 
@@ -42,7 +42,7 @@ class RateUse:
     bias: float | None
     error_p95: float | None
     far_off: float | None
-    late: float
+    late: float | None
     seconds: float
     slower: float
     note: str = ""
@@ -70,7 +70,7 @@ def clip_results(
     return results
 
 
-def rate_uses(contestants: Sequence[Contestant], points: Sequence[RatePoint]) -> list[RateUse]:
+def rate_uses(contestants: Sequence[Contestant], points: Sequence[RatePoint], goal: Goal) -> list[RateUse]:
     """One for each contestant, in their order."""
     reference_s = sum(point.seconds for point in points if point.contestant == "crf")
     uses = []
@@ -91,7 +91,7 @@ def rate_uses(contestants: Sequence[Contestant], points: Sequence[RatePoint]) ->
                 bias=float(errors.mean()) if has_target else None,
                 error_p95=float(np.quantile(np.abs(errors), 0.95)) if has_target else None,
                 far_off=float((np.abs(errors) > FAR_OFF_PERCENT).mean()) if has_target else None,
-                late=sum(point.late_frames for point in mine) / sum(point.frames for point in mine),
+                late=_late(mine) if goal == "cbr" else None,
                 seconds=seconds / len(mine),
                 slower=seconds / reference_s,
                 note=_note(contestant),
@@ -137,8 +137,9 @@ def rate_rows(uses: Sequence[RateUse]) -> list[list[str]]:
         error = f"{use.error.mean:.2f} [{use.error.low:.2f}, {use.error.high:.2f}]" if use.error else "-"
         worst = f"{use.error_p95:.2f} %" if use.error_p95 is not None else "-"
         far = f"{use.far_off:.0%}" if use.far_off is not None else "-"
+        late = f"{use.late:.1%}" if use.late is not None else "-"
         cpu = f"{use.seconds:.2f} s ({use.slower:.2f}x crf)"
-        rows.append([use.contestant, str(use.passes), error, worst, far, f"{use.late:.1%}", cpu, use.note])
+        rows.append([use.contestant, str(use.passes), error, worst, far, late, cpu, use.note])
     return rows
 
 
@@ -166,6 +167,10 @@ def as_record(summary: Sequence[Verdict], uses: Sequence[RateUse], facts: dict[s
 
 def _against(verdicts: dict[tuple[str, str], Verdict], name: str, anchor: str) -> str:
     return "-" if name == anchor else shown(verdicts.get((name, anchor)))
+
+
+def _late(points: Sequence[RatePoint]) -> float:
+    return sum(point.late_frames for point in points) / sum(point.frames for point in points)
 
 
 def _note(contestant: Contestant) -> str:
