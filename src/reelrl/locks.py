@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from reelrl.errors import RunError
@@ -28,7 +29,8 @@ class FolderLock:
         try:
             _take(self._descriptor)
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+            with suppress(OSError):  # a full disk keeps the name out, not the lock
+                os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
         except BlockingIOError:
             holder = _holder(os.pread(self._descriptor, 20, 0))
             self.release()

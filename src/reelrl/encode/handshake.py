@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest
+from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
 from reelrl.errors import HandshakeError
 from reelrl.records import to_plain
 
@@ -27,7 +28,7 @@ SCHEMA = 1
 
 LOWEST_QP, HIGHEST_QP = 1, 63
 
-Kind = Literal["integer", "number", "flag", "string", "integers", "numbers by name"]
+Kind = Literal["integer", "number", "flag", "string", "integers", "numbers by name", "object"]
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,7 @@ REQUEST: dict[str, Field] = {
     "frames_left": Field("integer", "frames that are not coded yet, this mini-GOP's among them", least=1),
     "features": Field("numbers by name", "complexity of the source: intra, inter, motion, scene_cut, ..."),
     "first_frame": Field("integer", "display number of its first frame", least=0, needed=False),
-    "width": Field("integer", "luma pixels per row", least=2, needed=False),
-    "height": Field("integer", "rows of luma pixels", least=2, needed=False),
-    "fps": Field("number", "frames per second", least=0, needed=False),
-    "kbps": Field("number", "the bitrate asked for", least=0, needed=False),
+    "episode": Field("object", "what is known beforehand: fields of MiniGopEpisode (first request)", needed=False),
     "encoder": Field("string", "name and version of the encoder", needed=False),
     **_COMMON,
 }
@@ -125,6 +123,23 @@ def read_request(message: Message, first_frame: int) -> MiniGopRequest:
     return MiniGopRequest(**own, first_frame=first, layer_qps=tuple(message["layer_qps"]))
 
 
+def read_episode(message: Message, known: dict[str, Any]) -> MiniGopEpisode:
+    """The episode as the stream's first request tells it; `known` counts where it does not."""
+    told = known | message.get("episode", {})
+    first, left = message.get("first_frame", 0), message["frames_left"]
+    try:
+        fps = told["fps"] = Fraction(told["fps"]).limit_denominator(1001)
+        frames = told["frames"] = int(told.get("frames", first + left))
+        told.setdefault("kbps", float(message["bits_left"] * fps / frames / 1000))
+        told.setdefault("budget_bits", told["kbps"] * 1000 * frames / float(fps))
+        plan = told.get("plan")
+        if plan is not None:
+            told["plan"] = tuple(PlannedMiniGop(**mg | {"layer_qps": tuple(mg["layer_qps"])}) for mg in plan)
+        return MiniGopEpisode(**told)
+    except (TypeError, ValueError, KeyError, ZeroDivisionError) as error:
+        raise HandshakeError(f"the episode cannot be made of {_shown(told)}: {error}; see docs/handshake.md") from error
+
+
 def read_feedback(message: Message, delta: float, luma_pixels: int) -> MiniGopFeedback:
     """The feedback in a checked message. Who gives no error sum gets the one that fits the PSNR."""
     own = {name: message[name] for name in ("mg", "qp", "bits", "psnr_y", "frames")}
@@ -169,6 +184,10 @@ def _value(value: Any, field: Field, name: str, where: object) -> Any:
     if field.kind == "string":
         if not isinstance(value, str):
             raise HandshakeError(f"{where} = {_shown(value)}; write a string")
+        return value
+    if field.kind == "object":
+        if not isinstance(value, dict):
+            raise HandshakeError(f"{where} = {_shown(value)}; write an object")
         return value
     if field.kind == "integers":
         if not isinstance(value, list):

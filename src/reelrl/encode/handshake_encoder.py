@@ -5,6 +5,8 @@
         ...code the mini-GOP...
         trainer.tell(feedback)
 
+`AskTrainer` is the same as a controller: whoever codes by a controller can be steered through the folder.
+
 An encoder has a stream to finish: whatever is wrong with the trainer or the folder, `ask` returns a QP.
 """
 
@@ -12,17 +14,19 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
 from reelrl.encode.handshake import Message, feedback_message, request_message
 from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder
 from reelrl.errors import ContentError, HandshakeError
+from reelrl.records import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest
+    from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, MiniGopRequest, Situation
 
 
 class HandshakeEncoder:
@@ -110,3 +114,30 @@ class HandshakeEncoder:
             first = None
         if first is None or first.get("session") != self.session:
             self._folder.clear()
+
+
+class AskTrainer:
+    """A controller whose decisions are made on the other side of the folder."""
+
+    privileged = False
+
+    def __init__(self, trainer: HandshakeEncoder, **facts: object) -> None:
+        self.trainer = trainer
+        self._facts = facts  # travel with every request
+        self._first: dict[str, object] = {}
+        self._told = 0
+
+    def reset(self, seed: int, episode: MiniGopEpisode) -> None:  # noqa: ARG002 - chance is the trainer's
+        self._first = {"episode": to_plain(asdict(episode))}
+        self._told = 0
+
+    def act(self, situation: Situation) -> float:
+        self.tell(situation.history)
+        request, first, self._first = situation.request, self._first, {}
+        return self.trainer.ask(request, **self._facts, **first) - request.base_qp
+
+    def tell(self, history: Sequence[MiniGopFeedback]) -> None:
+        """Pass on what became known; once more after the last decision."""
+        for feedback in history[self._told :]:
+            self.trainer.tell(feedback)
+        self._told = len(history)

@@ -11,19 +11,19 @@ on with it where the last one stopped.
 from __future__ import annotations
 
 import secrets
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from reelrl.encode.handshake import SCHEMA, Message, decided_qp, file_name, read_feedback, read_request
+from reelrl.encode.handshake import SCHEMA, Message, decided_qp, file_name, read_episode, read_feedback, read_request
 from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder
 from reelrl.encode.handshake_process import EncoderProcess
-from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, MiniGopRequest
-from reelrl.errors import ConfigError, EncoderError, EncoderTimeout, HandshakeError, RunError
+from reelrl.errors import EncoderError, EncoderTimeout, HandshakeError, RunError
 from reelrl.files import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest
 
 _RESTART_S = 30.0  # an encoder that was seen to go may be started again; longer than that nobody waits for it
 _UNTOLD: dict[str, Any] = {
@@ -57,6 +57,7 @@ class HandshakeSource:
         self._deltas: dict[int, float] = {}  # of mini-GOPs whose feedback is owed
         self._known: list[tuple[Message, float]] = []
         self._next, self._frames, self._last = 0, 0, False
+        self._first: Message = {}  # request of the stream
         self.request_message: Message = {}  # as it came, with fields that we do not know
         self._lock = self._folder.lock(TRAINER)
         try:
@@ -65,7 +66,7 @@ class HandshakeSource:
                 session = {"RL_SESSION": secrets.token_hex(8)}
                 self._process = EncoderProcess(command, self._folder.path, session)
             self._receive()
-            self.episode = self._episode(facts)
+            self.episode = read_episode(self._first, _UNTOLD | facts)
         except BaseException:
             self.close()
             raise
@@ -116,6 +117,7 @@ class HandshakeSource:
                 return
             self._check_session(message, "rq")
             request = read_request(message, self._frames)
+            self._first = self._first or message
             self.request_message, self._next = message, self._next + 1
             self._frames = request.first_frame + request.frames
             self._last = request.frames_left <= request.frames
@@ -195,18 +197,3 @@ class HandshakeSource:
             return
         self._folder.clear()
         nobody.release()
-
-    def _episode(self, facts: dict[str, Any]) -> MiniGopEpisode:
-        """What the caller knows, what the first request tells, and what follows from both."""
-        message = self.request_message
-        told = {name: message[name] for name in ("width", "height", "kbps", "fps") if name in message}
-        known = _UNTOLD | facts | told
-        known["fps"] = Fraction(known["fps"]).limit_denominator(1001)
-        known["frames"] = frames = self._frames - message["frames"] + message["frames_left"]
-        duration_s = float(frames / known["fps"])
-        known.setdefault("kbps", message["bits_left"] / 1000 / duration_s)
-        known.setdefault("budget_bits", known["kbps"] * 1000 * duration_s)
-        try:
-            return MiniGopEpisode(**known)
-        except TypeError as error:
-            raise ConfigError(f"facts of the episode: {error}; use the fields of MiniGopEpisode") from error
