@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Words as typed -> module, what it does. A command may have two words ("train abr") and share the first with others.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "compare autoencoder": ("reelrl.cli.compare_autoencoder", "race optimisers of the autoencoder on the same frames"),
     "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
     "evaluate abr": ("reelrl.cli.evaluate_abr", "compare bitrate controllers on traces they have not seen"),
@@ -30,6 +31,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
     "train abr": ("reelrl.cli.train_abr", "train a bitrate controller for streaming"),
+    "train autoencoder": ("reelrl.cli.train_autoencoder", "train an autoencoder that learns while it watches"),
+    "train minigop": (
+        "reelrl.cli.train_minigop",
+        "train an agent that decides the QP of each mini-GOP under a bitrate",
+    ),
     "train superblock": ("reelrl.cli.train_superblock", "train an agent that places QP offsets inside frames"),
     "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
 }
@@ -110,13 +116,23 @@ def _overview(members: list[str], group: str) -> str:
 
 
 def with_dashes(arguments: Sequence[str]) -> list[str]:
-    """The arguments with options spelt with dashes: `--batch_size=4` is `--batch-size=4`. Values stay as they are."""
+    """The arguments with options spelt with dashes: `--batch_size=4` is `--batch-size=4`. Values stay as they are.
+
+    A word with a bar is the value of the option before it, though it may begin with dashes: "--input|in_1.yuv".
+    """
     fixed: list[str] = []
+    option = ""
     for index, word in enumerate(arguments):
         if word == "--":
             return [*fixed, *arguments[index:]]
-        option, equals, value = word.partition("=")
-        fixed.append(option.replace("_", "-") + equals + value if option.startswith("--") else word)
+        if option and word.startswith("--") and "|" in word.partition("=")[0]:
+            if fixed[-1] == option:
+                fixed.pop()
+            fixed.append(f"{option}={word}")
+            continue
+        name, equals, value = word.partition("=")
+        fixed.append(name.replace("_", "-") + equals + value if word.startswith("--") else word)
+        option = fixed[-1] if word.startswith("--") and not equals else ""
     return fixed
 
 

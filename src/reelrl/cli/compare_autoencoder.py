@@ -1,0 +1,68 @@
+"""Compare optimisers of the streaming autoencoder on the same frames, with guesses that cost no learning beside them.
+
+    reel compare autoencoder --contestants default,config:obgd,adam,rmsprop --games Breakout,Assault --seeds 3
+
+A contestant is "default", an optimiser by name, or "config:NAME"; "+key=value" changes a setting of one, as in
+"adam+optimiser.lr=0.003". All learners of a game share its frames; on a GPU they learn side by side. Results are
+written as they come: the same command goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reelrl.cli import options, output
+
+if TYPE_CHECKING:
+    import argparse
+
+USUAL = "default,config:obgd,adaptive-obgd,intentional,adam,rmsprop,sgd,muon"
+GAMES = "Breakout,Assault,SpaceInvaders,Pacman,Asteroids"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--contestants", default=USUAL, metavar="A,B", help=f"who learns (default {USUAL})")
+    parser.add_argument("--games", default=GAMES, metavar="A,B", help=f"Atari games, or sources (default {GAMES})")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="first weights per contestant (default 1)")
+    parser.add_argument("--frames", type=int, default=10_000, metavar="N", help="frames to learn from (default 10000)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
+    parser.add_argument("--together", type=int, default=24, metavar="N", help="learners per pass (default 24)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="also keep what was learned, one file per learner")
+    parser.add_argument(
+        "-o", "--out", type=Path, default=Path("autoencoder.json"), metavar="FILE", help="results (JSON, .md, .html)"
+    )
+    options.add_seed(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.evaluation import autoencoder_race, autoencoder_tables
+    from reelrl.files import writable_folder, write_atomic
+
+    writable_folder(args.out.parent)
+    sources = [name if ":" in name else f"ale:{name}" for name in args.games.split(",")]
+    wanted = autoencoder_race.entries(args.contestants.split(","), sources, args.seeds)
+    facts = {"command": shlex.join(["reel", *sys.argv[1:]]), "device": args.device, "stream seed": args.seed}
+    results = autoencoder_race.Results(args.out, facts)
+    autoencoder_race.race(
+        wanted,
+        args.frames,
+        results,
+        device=args.device,
+        together=args.together,
+        seed=args.seed,
+        keep=args.keep,
+    )
+    rows = list(results.rows.values())
+    text = autoencoder_tables.markdown(rows)
+    write_atomic(args.out.with_suffix(".md"), text)
+    autoencoder_tables.write_page(args.out.with_suffix(".html"), rows, results.facts)
+    if args.json:
+        output.as_json({"facts": results.facts, "rows": rows})
+    else:
+        print(text)
+        output.next_command(f"open {args.out.with_suffix('.html')}")
+    return 0
