@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train autoencoder": ("reelrl.cli.train_autoencoder", "train an autoencoder that learns while it watches"),
     "train minigop": (
         "reelrl.cli.train_minigop",
-        "train an agent that decides the QP of each mini-GOP under a bitrate",
+        "train an agent that steers QP by mini-GOP under a bitrate",
     ),
     "train superblock": ("reelrl.cli.train_superblock", "train an agent that places QP offsets inside frames"),
     "clips": ("reelrl.cli.clips", "list the clips there are to work with"),

@@ -1,0 +1,81 @@
+"""A model's weights in one file, and weights from elsewhere. Loading runs no code.
+
+artifacts/model.safetensors     every parameter and buffer; the settings in the file's metadata
+quick_demo_model.pth            a state dict that torch saved, whole or inside a dict of the trainer
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from reelrl import config
+from reelrl.errors import CheckpointError
+from reelrl.files import atomic_path, explain_os_error
+
+if TYPE_CHECKING:
+    from reelrl.see.streaming import StreamingAutoEncoder
+
+# Where trainers keep the weights in a file that also holds other things.
+INNER = ("model_state_dict", "state_dict", "model")
+
+
+def save_weights(model: StreamingAutoEncoder, path: str | Path) -> None:
+    from safetensors.torch import save_file
+
+    tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    with atomic_path(path, error=CheckpointError) as temporary:
+        save_file(tensors, temporary, {"settings": config.dumps(model.settings)})
+
+
+def load_weights(model: nn.Module, path: str | Path) -> str:
+    """Take from a file what fits by name and shape; returns what was taken, in words."""
+    found = _read(Path(path))
+    ours = model.state_dict()
+    taken = {name: value for name, value in found.items() if name in ours and value.shape == ours[name].shape}
+    if not taken:
+        raise CheckpointError(
+            f"{path} has {len(found)} tensors, none of which fits this model by name and shape "
+            f"(it has {_some(found)}; wanted are {_some(ours)}); train with its settings, or leave it out"
+        )
+    model.load_state_dict(ours | taken)
+    left = sorted(ours.keys() - taken.keys())
+    rest = f"; as they were: {_some(left)}" if left else ""
+    return f"{len(taken)} of {len(ours)} tensors{rest}"
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return dict(load_file(path))
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise CheckpointError(explain_os_error(error, path, "read")) from error
+    except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise CheckpointError(
+            f"{path} holds no plain weights ({why}); give a .safetensors file or a state dict saved by torch"
+        ) from error
+    return _tensors(held, path)
+
+
+def _tensors(held: Any, path: Path) -> dict[str, Tensor]:
+    for key in INNER:
+        if isinstance(held, dict) and isinstance(held.get(key), dict):
+            held = held[key]
+    tensors = {str(k): v for k, v in held.items() if isinstance(v, Tensor)} if isinstance(held, dict) else {}
+    if not tensors:
+        raise CheckpointError(f"{path} holds {type(held).__name__} without tensors; give a state dict of a model")
+    return tensors
+
+
+def _some(names: Any) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
