@@ -100,11 +100,14 @@ class Graphed:
 
     def _steps(self, streams: Sequence[torch.cuda.Stream]) -> list[LearnResult]:
         outer = torch.cuda.current_stream()
+        # All fork before any joins: a join in the loop would make each learner wait for the one before.
+        for stream in streams:
+            stream.wait_stream(outer)
         results = []
         for i, (learner, stream) in enumerate(zip(self._learners, streams, strict=True)):
-            stream.wait_stream(outer)
             with torch.cuda.stream(stream):
                 results.append(learner.step(self._frames[i], self._resets[i]))
+        for stream in streams:
             outer.wait_stream(stream)
         return results
 
