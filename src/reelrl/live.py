@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import json
+import socket
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -112,6 +113,11 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     timeout = SILENCE_S
     server: _Server
+
+    def setup(self) -> None:
+        # What waits in the system's buffers is old when it arrives, so they are kept small.
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 17)
+        super().setup()
 
     def do_GET(self) -> None:
         live = self.server.live

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from reelrl.runs import NoBoard
     from reelrl.see.result import LearnResult
     from reelrl.tensorboard import Board
 
@@ -83,7 +84,7 @@ class TensorBoardLogger:
     raised by the next call here.
     """
 
-    def __init__(self, board: Board, names: Sequence[str], *, hear: Any = None) -> None:
+    def __init__(self, board: Board | NoBoard, names: Sequence[str], *, hear: Any = None) -> None:
         self.board = board
         self._names = [f"frame/{name}" for name in names]
         self._hear: Callable[[int, NDArray[np.float32]], None] | None = hear
