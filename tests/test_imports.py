@@ -39,6 +39,7 @@ OWNERS: dict[str, set[str]] = {
     "imageio_ffmpeg": {"content", "encode", "evaluation"},
     "matplotlib": {"evaluation"},
     "numba": {"content", "encode", "stream", "see"},
+    "pettingzoo": {"act"},
     "playwright": set(),
     "ray": {"agents", "evaluation"},
     "stable_baselines3": {"agents"},

@@ -1,0 +1,248 @@
+"""Nine rooms: a team holds the middle one against intruders that come from the four corners.
+
+    ┌────┬────┬────┐     m  four intruders, which set out one after the other
+    │ m  │ h  │ m  │     h  medikits and bullets
+    ├─  ─┼─  ─┼─  ─┤     p  up to eight players, back to back
+    │ h     p     h│
+    ├─  ─┼─  ─┼─  ─┤     Each room has walls of its own, so that a view tells where it was seen.
+    │ m  │ h  │ m  │
+    └────┴────┴────┘     All neighbouring rooms are joined by doorways.
+
+Intruders come from all sides at once, which one pair of eyes cannot watch. When the last of them is dead the level
+ends: the team's goal. After a minute it ends anyway.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from math import atan2, degrees
+from typing import TYPE_CHECKING, NamedTuple
+
+from reelrl.act import wad
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOM = 416  # sides and gaps in map units; a player is 32 wide
+GAP = 32
+DOORWAY = 192
+INTRUDERS_PER_CORNER = 4
+INTRUDERS = 4 * INTRUDERS_PER_CORNER
+FIRST_WAVE_S, WAVE_S = 2, 7  # when the first intruders set out, and how long after each other
+TIME_LIMIT_TICS = 2100
+
+# name, wall, floor; by row from the south-west
+ROOMS = (
+    ("south-west", "BRICK7", "FLOOR5_1"),
+    ("south", "GRAY1", "FLAT5_4"),
+    ("south-east", "MARBLE1", "FLOOR7_1"),
+    ("west", "WOOD1", "FLAT5_1"),
+    ("middle", "STARTAN2", "FLOOR0_1"),
+    ("east", "METAL1", "FLAT23"),
+    ("north-west", "BROWN1", "FLOOR3_3"),
+    ("north", "TEKGREN2", "FLAT14"),
+    ("north-east", "STONE2", "RROCK09"),
+)
+PLACES = tuple(name for name, _, _ in ROOMS)
+
+SETTINGS = f"""
+doom_scenario_path = nine_rooms.wad
+doom_map = map01
+doom_skill = 3
+episode_start_time = 1
+episode_timeout = {TIME_LIMIT_TICS}
+screen_resolution = RES_320X240
+render_hud = true
+render_crosshair = false
+render_weapon = true
+render_decals = false
+render_particles = false
+mode = PLAYER
+"""
+
+LEVEL = """
+gameinfo { playerclasses = "Guard" }
+map MAP01 "Nine rooms"
+{
+  next = "MAP01"
+  specialaction = "Intruder", "Exit_Normal", 0
+}
+"""
+
+# An intruder bites and cannot shoot, so that intruders never fight each other. Its first argument is the seconds it
+# waits; then it knows where players are, through walls: waves come whether or not they were seen.
+ACTORS = """
+actor Guard : DoomPlayer
+{
+  Player.DisplayName "Guard"
+  Player.StartItem "Pistol"
+  Player.StartItem "Fist"
+  Player.StartItem "Clip", 60
+}
+actor Intruder : Demon 20001
+{
+  Health 30
+  Speed 9
+  PainChance 128
+  states
+  {
+  Spawn:
+    SARG A 0 A_JumpIf(args[0] <= 0, "Hunt")
+    SARG A 35 A_SetArg(0, args[0] - 1)
+    loop
+  Hunt:
+    SARG AB 4 A_LookEx(LOF_NOSIGHTCHECK, 0, 0, 0, 360, "See")
+    loop
+  Melee:
+    SARG EF 8 A_FaceTarget
+    SARG G 8 A_CustomMeleeAttack(random(4, 12), "demon/melee")
+    goto See
+  Death:
+    SARG I 4 A_Scream
+    SARG J 4 A_NoBlocking
+    SARG K 4
+    SARG L 4
+    SARG M 4 A_BossDeath
+    SARG N -1
+    stop
+  }
+}
+"""
+_INTRUDER, _MEDIKIT, _CLIP = 20001, 2012, 2007
+
+
+class _Floor(NamedTuple):
+    """A rectangle one can stand on: a room or a doorway."""
+
+    west: int
+    south: int
+    east: int
+    north: int
+    wall: str
+    floor: str
+
+
+class _Thing(NamedTuple):
+    number: int
+    x: int
+    y: int
+    angle: int = 0
+    arg0: int = 0
+
+
+def lumps() -> list[wad.Lump]:
+    """The scenario's WAD, as lumps."""
+    return [
+        ("MAPINFO", LEVEL.encode()),
+        ("DECORATE", ACTORS.encode()),
+        ("MAP01", b""),
+        ("TEXTMAP", _map_text().encode()),
+        ("ENDMAP", b""),
+    ]
+
+
+def place_of(x: float, y: float) -> int:
+    """Index into `PLACES` of a position; a doorway belongs to the nearer room."""
+    column, row = (min(2, max(0, int((value + GAP / 2) // (ROOM + GAP)))) for value in (x, y))
+    return row * 3 + column
+
+
+def _corner(index: int) -> tuple[int, int]:
+    row, column = divmod(index, 3)
+    return column * (ROOM + GAP), row * (ROOM + GAP)
+
+
+def _centre(index: int) -> tuple[int, int]:
+    west, south = _corner(index)
+    return west + ROOM // 2, south + ROOM // 2
+
+
+def _floors() -> Iterator[_Floor]:
+    side = (ROOM - DOORWAY) // 2
+    for index, (_, wall, floor) in enumerate(ROOMS):
+        west, south = _corner(index)
+        yield _Floor(west, south, west + ROOM, south + ROOM, wall, floor)
+        row, column = divmod(index, 3)
+        if column < 2:
+            yield _Floor(west + ROOM, south + side, west + ROOM + GAP, south + side + DOORWAY, "SUPPORT2", "FLAT1")
+        if row < 2:
+            yield _Floor(west + side, south + ROOM, west + side + DOORWAY, south + ROOM + GAP, "SUPPORT2", "FLAT1")
+
+
+def _things() -> Iterator[_Thing]:
+    x, y = _centre(PLACES.index("middle"))
+    ring = [(1, 1), (-1, -1), (-1, 1), (1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)]
+    for number, (right, up) in zip(wad.PLAYER_STARTS, ring, strict=True):
+        yield _Thing(number, x + 64 * right, y + 64 * up, round(degrees(atan2(up, right))) % 360)
+    for name in ("south-west", "south-east", "north-west", "north-east"):
+        x, y = _centre(PLACES.index(name))
+        for wave, (right, up) in enumerate(product((-1, 1), repeat=2)):
+            yield _Thing(_INTRUDER, x + 96 * right, y + 96 * up, arg0=FIRST_WAVE_S + WAVE_S * wave)
+    for name in ("south", "west", "east", "north"):
+        x, y = _centre(PLACES.index(name))
+        yield _Thing(_MEDIKIT, x - 48, y)
+        yield _Thing(_CLIP, x + 48, y)
+
+
+def _map_text() -> str:
+    """The map in the text format that the engine reads; it works out the rest when it loads."""
+    floors = list(_floors())
+    corners = sorted({(x, y) for f in floors for x, y in product((f.west, f.east), (f.south, f.north))})
+    edges: dict[
+        tuple[int, int], list[int]
+    ] = {}  # from corner to corner -> the floor to its right, and that to its left
+    for index, floor in enumerate(floors):
+        for start, end in _outline(floor, corners):
+            edges.setdefault((end, start) if (end, start) in edges else (start, end), []).append(index)
+    lines: list[str] = []
+    sides: list[str] = []
+    for (start, end), (right, *left) in edges.items():
+        lines.append(_block("linedef", v1=start, v2=end, sidefront=len(sides), **_line_kind(len(sides), bool(left))))
+        sides += [_block("sidedef", sector=each, **({} if left else _wall(floors[each]))) for each in (right, *left)]
+    return "\n".join(
+        [
+            'namespace = "zdoom";',
+            *(_block("vertex", x=x, y=y) for x, y in corners),
+            *lines,
+            *sides,
+            *(_block("sector", texturefloor=floor.floor, **_SECTOR) for floor in floors),
+            *(_block("thing", **_thing(thing)) for thing in _things()),
+        ]
+    )
+
+
+_SECTOR = {"heightfloor": 0, "heightceiling": 128, "textureceiling": "CEIL3_5", "lightlevel": 208}
+_EVERYWHERE = ("coop", "single", "dm", "skill1", "skill2", "skill3", "skill4", "skill5")
+
+
+def _outline(floor: _Floor, corners: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """A floor's edges as pairs of corner numbers, clockwise, cut wherever another floor's corner touches them."""
+    west, south, east, north = floor[:4]
+    path: list[tuple[int, int]] = []
+    path += [(x, y) for x, y in corners if x == west and south <= y < north]
+    path += [(x, y) for x, y in corners if y == north and west <= x < east]
+    path += [(x, y) for x, y in reversed(corners) if x == east and south < y <= north]
+    path += [(x, y) for x, y in reversed(corners) if y == south and west < x <= east]
+    numbers = [corners.index(corner) for corner in path]
+    return pairwise([*numbers, numbers[0]])
+
+
+def _line_kind(side: int, open_to_both: bool) -> dict[str, int | bool]:
+    return {"sideback": side + 1, "twosided": True} if open_to_both else {"blocking": True}
+
+
+def _wall(floor: _Floor) -> dict[str, str]:
+    return {"texturemiddle": floor.wall}
+
+
+def _thing(thing: _Thing) -> dict[str, int | bool]:
+    place = {"type": thing.number, "x": thing.x, "y": thing.y, "angle": thing.angle, "arg0": thing.arg0}
+    return place | dict.fromkeys(_EVERYWHERE, True)
+
+
+def _block(kind: str, **fields: object) -> str:
+    return f"{kind} {{ {' '.join(f'{name} = {_literal(value)};' for name, value in fields.items())} }}"
+
+
+def _literal(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
