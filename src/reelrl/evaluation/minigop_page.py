@@ -80,16 +80,26 @@ def _against(anchor: str, summary: Sequence[Verdict], results: Sequence[ClipResu
 
 
 def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
-    """Absolute errors of each contestant in order, as a curve: low and to the right is good."""
-    lines = []
+    """Two charts: absolute errors of each contestant in order, and on which side of the target it lies at each rate."""
+    sizes, sides = [], []
     for number, use in enumerate(use for use in uses if use.error):
-        errors = sorted(abs(point.error_percent) for point in points if point.contestant == use.contestant)
+        mine = [point for point in points if point.contestant == use.contestant]
+        errors = sorted(abs(point.error_percent) for point in mine)
         places = [(100 * (rank + 1) / len(errors), error) for rank, error in enumerate(errors)]
-        lines.append(Line(use.contestant, places, **_style(number) | {"marker": "none"}))
-    if not lines:
+        sizes.append(Line(use.contestant, places, **_style(number) | {"marker": "none"}))
+        by_qp = {qp: [p.error_percent for p in mine if p.qp == qp] for qp in sorted({p.qp for p in mine})}
+        means = [(float(qp), sum(found) / len(found)) for qp, found in by_qp.items()]
+        sides.append(Line(use.contestant, means, **_style(number)))
+    if not sizes:
         return Html("")
     axes = {"x": Axis("share of encodes, %"), "y": Axis("at most so far from the target, %", zero=True)}
-    return page.figure(line_chart(lines, **axes, title="Distribution of rate errors"), "Rate errors, sorted.")
+    sizes_chart = line_chart(sizes, **axes, title="Distribution of rate errors")
+    axes = {"x": Axis("QP of the crf encode that the target comes from"), "y": Axis("mean error, %")}
+    sides_chart = line_chart(sides, **axes, title="Mean rate error at each rate")
+    return page.columns(
+        page.figure(sizes_chart, "Rate errors, sorted: the lower the better."),
+        page.figure(sides_chart, "Mean error at each rate, high rates to the left: above zero is too much."),
+    )
 
 
 def _clips(results: Sequence[ClipResult]) -> Html:
