@@ -24,6 +24,8 @@ from reelrl.names import FEEDS, did_you_mean, resolve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from reelrl.content.pictures import Picture
 
 FRAME_SKIP = 4  # console frames per picture
@@ -91,6 +93,11 @@ class AtariFeed:
 
     def shots(self, start: Position = START) -> Iterator[Shot]:
         return _episodes(self._play, start)
+
+    def memory(self) -> NDArray[np.uint8]:
+        """The console's 128 bytes, as they are at the last picture."""
+        held: NDArray[np.uint8] = self._console.getRAM()
+        return held
 
     def _play(self, episode: int) -> Iterator[Picture]:
         # The missed buttons are drawn here and not by the emulator, and the emulator goes back to one state: an episode
