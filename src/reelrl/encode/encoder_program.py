@@ -41,7 +41,10 @@ class EncodeJob:
         """The settings for an encoder that nobody steers."""
         if self.kbps is None:
             return self.settings
-        return replace(self.settings, rate_control="cbr" if self.constant else "vbr", target_kbps=self.kbps)
+        if not self.constant:
+            return replace(self.settings, rate_control="vbr", target_kbps=self.kbps)
+        levels = min(self.settings.levels, 2)  # all that SVT-AV1's cbr knows
+        return replace(self.settings, rate_control="cbr", target_kbps=self.kbps, hierarchical_levels=levels)
 
 
 @dataclass(frozen=True)

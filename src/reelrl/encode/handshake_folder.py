@@ -20,7 +20,7 @@ TRAINER, ENCODER = ".lock", ".encoder.lock"
 """Lock files of the two sides. The kernel frees them when their holder dies, so they also tell who is there."""
 
 _OURS = re.compile(r"\.?mg\d{4,}_(rq|qp|fb)\b.*")  # with temporary names that a killed writer left
-_SHORTEST_S, _LONGEST_S = 0.0002, 0.003
+_SHORTEST_S, _LONGEST_S = 0.0002, 0.002
 
 
 class HandshakeFolder:
@@ -104,8 +104,8 @@ class HandshakeFolder:
 def polls() -> Iterator[float]:
     """Seconds waited so far, again and again, with pauses in between.
 
-    A pause is an eighth of the time waited, so that a quick answer is met quickly, and 3 ms at most, so that a late
-    one is too; that costs about a hundredth of a core.
+    A pause is an eighth of the time waited, so that a quick answer is met quickly, and 2 ms at most, so that a late
+    one is too; that costs about a fiftieth of a core.
     """
     start_s = time.monotonic()
     while True:
