@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare autoencoder": ("reelrl.cli.compare_autoencoder", "race optimisers of the autoencoder on the same frames"),
     "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
+    "encode": ("reelrl.cli.encode", "encode a video at a bitrate, the QP of each mini-GOP by a policy"),
     "evaluate abr": ("reelrl.cli.evaluate_abr", "compare bitrate controllers on traces they have not seen"),
     "evaluate minigop": ("reelrl.cli.evaluate_minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate_superblock", "compare superblock maps by BD-rate on clips unseen"),

@@ -1,0 +1,175 @@
+"""Encode a video at a bitrate, or at a quality, with a policy that decides the QP of each mini-GOP.
+
+reel encode in.y4m -o out.mkv --bitrate 500                              one probe, one pass, the bitrate met
+reel encode in.y4m -o out.mkv --bitrate 500 --policy runs/0007           by a trained agent
+reel encode in.y4m -o out.mkv --bitrate 500 --compare                    and the encoder's own VBR beside it
+reel encode in.y4m -o out.ivf --bitrate 500 --structure low_delay        no probe, within a second's buffer
+reel encode in.y4m -o out.mkv --crf 40 --policy complexity               the bits of CRF 40, placed elsewhere
+
+A policy is a controller's name, a run folder, a policy file or "package.module:Class". Output: .mkv .mp4 .webm .ivf.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reelrl.cli import options, output
+from reelrl.errors import ConfigError
+from reelrl.progress import Progress, duration
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from reelrl.content.clip import Clip
+    from reelrl.content.frame import Frame
+    from reelrl.encode.encoder_program import EncodeJob
+    from reelrl.encode.minigop_run import MiniGopRun
+
+DEFAULT_POLICY = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("clip", help="a file, a name from `reel clips`, or a recipe such as generated:street")
+    add("-o", "--output", required=True, metavar="FILE", help="where the stream goes: .mkv, .mp4, .webm or .ivf")
+    goal = parser.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--bitrate", type=float, metavar="KBPS", help="kbit/s to meet")
+    goal.add_argument("--crf", type=int, metavar="QP", help="spend what the encoder alone spends at this quality")
+    add("--policy", metavar="WHAT", help="who decides (default rate-model; leaky-bucket in low delay)")
+    add("--structure", choices=tuple(DEFAULT_POLICY), default="random_access", help="default random_access")
+    add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
+    add("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
+    add("--threads", type=int, default=1, metavar="N", help="of the encoder (default 1)")
+    add("--frames", type=int, metavar="N", help="only the first N frames")
+    add("--compare", action="store_true", help="also encode with the encoder's own rate control, and say who won")
+    options.add_seed(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.encode.coding import Encoded
+
+    begin_s = time.monotonic()
+    _check_output(Path(args.output))
+    job, watch = _job(args)
+    policy = args.policy or DEFAULT_POLICY[args.structure]
+    done = _steered(job, policy, args.seed, watch)
+    encoded = Encoded(job.clip, job.settings, done.packets)
+    encoded.save(args.output)
+    facts: dict[str, Any] = {
+        "output": args.output,
+        "policy": policy,
+        "passes": done.episode.passes + 1,
+        "frames": job.clip.frame_count,
+        "target_kbps": done.episode.kbps,
+        **_figures(encoded, done.episode.kbps),
+        "seconds": time.monotonic() - begin_s,
+        "deltas": list(done.deltas),
+    }
+    if args.compare:
+        facts["compare"] = _compare(job, done.episode.kbps, watch)
+    output.as_json(facts) if args.json else _tell(facts)
+    return 0
+
+
+class _Watch:
+    """Shows how many frames of a clip have been read, pass by pass."""
+
+    def __init__(self, clip: Clip) -> None:
+        self.clip = replace(clip, start_reading=self._read)
+        self._frames = clip.frames
+        self._progress: Progress | None = None
+
+    def phase(self, label: str, passes: int = 1) -> Progress:
+        self._progress = Progress(label, passes * self.clip.frame_count, unit="frames")
+        return self._progress
+
+    def _read(self, start: int) -> Iterator[Frame]:
+        for frame in self._frames(start):
+            yield frame
+            if self._progress is not None:
+                self._progress.update()
+
+
+def _check_output(path: Path) -> None:
+    """Refuse before the work what could not be written after it."""
+    from reelrl.content.writers import CONTAINERS
+    from reelrl.errors import ContentError
+    from reelrl.names import did_you_mean
+
+    if path.suffix.lower() not in {".ivf", *CONTAINERS}:
+        raise ConfigError(f"{path}: unknown kind of file{did_you_mean(path.suffix, ['.ivf', *CONTAINERS])}")
+    if not path.absolute().parent.is_dir():
+        raise ContentError(f"cannot write {path}: there is no folder {path.parent}; make it, or choose another")
+
+
+def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
+    from reelrl.content.sources import open_clip
+    from reelrl.encode.encoder_program import EncodeJob
+    from reelrl.encode.minigop_source import LOW_DELAY, RANDOM_ACCESS
+
+    if args.bitrate is not None and not args.bitrate > 0:
+        raise ConfigError(f"--bitrate {args.bitrate:g}; give kbit/s above zero")
+    clip = open_clip(args.clip)
+    if args.frames:
+        clip = clip.window(0, min(args.frames, clip.frame_count))
+    watch = _Watch(clip)
+    low_delay = args.structure == "low_delay"
+    settings = replace(
+        LOW_DELAY if low_delay else RANDOM_ACCESS, preset=args.preset, keyint=args.keyint, threads=args.threads
+    )
+    if args.crf is not None:
+        settings = replace(settings, qp=args.crf)
+    return EncodeJob(watch.clip, settings.for_clip(clip), args.bitrate, constant=low_delay), watch
+
+
+def _steered(job: EncodeJob, policy: str, seed: int, watch: _Watch) -> MiniGopRun:
+    """The clip coded by the policy."""
+    from reelrl.encode.minigop_run import run_controller
+    from reelrl.encode.minigop_source import open_source
+    from reelrl.evaluation.minigop_play import load
+
+    controller = load(policy)
+    # Its hash, our analysis of it, and the probe; what is kept from an earlier time is not read again.
+    with watch.phase("prepare", passes=2 if job.settings.low_delay else 3):
+        source = open_source(job.clip, job.settings, kbps=job.kbps)
+    with watch.phase("encode"):
+        return run_controller(source, controller, seed)
+
+
+def _compare(job: EncodeJob, kbps: float, watch: _Watch) -> dict[str, Any]:
+    """The encoder's own rate control at the same bitrate, or its own crf."""
+    from reelrl.encode.encoder_program import alone
+
+    with watch.phase("compare"):
+        own = alone(job, None, two_passes=False)
+    return {"mode": own.encoded.settings.rate_control, "passes": 1, **_figures(own.encoded, kbps)}
+
+
+def _figures(encoded: Any, target_kbps: float) -> dict[str, float]:
+    return {
+        "kbps": encoded.kbps,
+        "rate_error": encoded.kbps / target_kbps - 1,
+        "psnr_y": encoded.psnr_y,
+        "size_bytes": encoded.size_bytes,
+    }
+
+
+def _tell(facts: dict[str, Any]) -> None:
+    passes = "one pass" if facts["passes"] == 1 else f"{facts['passes']} passes"
+    output.line("policy", facts["policy"], passes, f"{len(facts['deltas'])} mini-GOPs", duration(facts["seconds"]))
+    output.line("coded", facts["output"], f"{facts['frames']} frames", *_shown(facts))
+    own = facts.get("compare")
+    if own is not None:
+        output.line("alone", f"{own['mode']}, one pass", f"{facts['frames']} frames", *_shown(own))
+        size = 100 * (facts["size_bytes"] / own["size_bytes"] - 1)
+        output.line("gain", "", f"{facts['psnr_y'] - own['psnr_y']:+.2f} dB", f"{size:+.1f} % bytes")
+
+
+def _shown(figures: dict[str, Any]) -> tuple[str, str, str]:
+    error = 100 * figures["rate_error"]
+    return f"{figures['kbps']:.1f} kbit/s", f"{error:+.1f} % of the target", f"PSNR-Y {figures['psnr_y']:.2f} dB"
