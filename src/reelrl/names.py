@@ -46,6 +46,8 @@ CONTROLLERS: dict[str, str] = {
     "motion-map": "reelrl.encode.maps:MotionMap",
     "random-map": "reelrl.encode.maps:RandomMap",
     "learned-map": "reelrl.encode.learned_maps:LearnedMap",
+    # mini-GOP QP
+    "crf-replay": "reelrl.encode.minigop_controllers:CrfReplay",
 }
 
 # What the superblock environment observes.
