@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_seed(parser)
     options.add_settings(parser)
     add("--resume", metavar="RUN", help="continue this run; its own settings and seed hold, but for --frames")
-    add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
+    add("--threads", type=int, metavar="N", help="CPU threads of the learner (default 1, or those of the resumed run)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,10 +98,15 @@ def _settings(args: argparse.Namespace) -> tuple[AutoEncoderTraining, int]:
 def _device(args: argparse.Namespace) -> Any:
     import torch
 
-    if args.threads < 1:
-        raise ConfigError(f"threads = {args.threads}; give 1 or more")
-    torch.set_num_threads(args.threads)
-    name = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    from reelrl.runs import RunFolder
+
+    # Sums over other numbers of threads, or on another device, differ in the last bit.
+    before = RunFolder(args.resume).meta["facts"] if args.resume else {}
+    threads = before.get("threads", 1) if args.threads is None else args.threads
+    if threads < 1:
+        raise ConfigError(f"threads = {threads}; give 1 or more")
+    torch.set_num_threads(threads)
+    name = args.device or before.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -122,7 +127,7 @@ def _run_folder(args: argparse.Namespace, settings: AutoEncoderTraining, seed: i
     FeedProcess(settings.source, seed).close()  # a source that cannot be watched should not leave a run behind
     what = settings.source.partition("?")[0].rpartition(":")[2]
     name = "autoencoder-" + "".join(c if c.isalnum() else "-" for c in Path(what).stem.lower()).strip("-")
-    facts = {"device": str(device), "threads": args.threads}
+    facts = {"device": str(device), "threads": args.threads or 1}
     return Run.create(args.output_dir, settings, stage=STAGE, name=name[:60], seed=seed, facts=facts)
 
 
