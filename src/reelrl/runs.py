@@ -21,6 +21,7 @@ import platform
 import re
 import shutil
 import sys
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -31,7 +32,6 @@ from reelrl.errors import ConfigError, RunError
 from reelrl.files import explain_os_error, sync_folder, writable_folder, write_atomic
 from reelrl.locks import FolderLock
 from reelrl.records import Log, read_records, to_plain
-from reelrl.tensorboard import Board
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from reelrl.checkpoints import Tensors
+    from reelrl.tensorboard import Board
 
 T = TypeVar("T", bound="DataclassInstance")
 
@@ -102,8 +103,9 @@ class RunFolder:
 class Run(RunFolder):
     """A run, to write. Closing releases the folder to the next writer."""
 
-    def __init__(self, folder: str | Path, lock: FolderLock | None = None) -> None:
+    def __init__(self, folder: str | Path, lock: FolderLock | None = None, *, tensorboard: bool = True) -> None:
         super().__init__(folder)
+        self._tensorboard = tensorboard
         self._lock = lock or FolderLock(self.folder)
         try:
             _ = self.meta  # a folder of another schema must not be written to
@@ -111,7 +113,7 @@ class Run(RunFolder):
         except BaseException:
             self._lock.release()
             raise
-        self.board = Board(self.folder / "tb")
+        self.board = self._open_board()
 
     @classmethod
     def create(
@@ -123,6 +125,7 @@ class Run(RunFolder):
         name: str,
         seed: int | None = None,
         facts: Mapping[str, Any] | None = None,
+        tensorboard: bool = True,
     ) -> Self:
         """A new run under `root`, with the next free number; `facts` (encoder build, content) go to meta.json."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
@@ -137,12 +140,12 @@ class Run(RunFolder):
             lock.release()
             shutil.rmtree(claimed, ignore_errors=True)
             raise
-        return cls(folder, lock)
+        return cls(folder, lock, tensorboard=tensorboard)
 
     @classmethod
-    def open(cls, folder: str | Path) -> Self:
+    def open(cls, folder: str | Path, *, tensorboard: bool = True) -> Self:
         """An existing run, to continue; a second writer is refused with the process that holds the folder."""
-        return cls(folder)
+        return cls(folder, tensorboard=tensorboard)
 
     def log_episode(self, record: Mapping[str, Any]) -> None:
         self._logs[EPISODES].append(record)
@@ -172,7 +175,7 @@ class Run(RunFolder):
         for name, log in self._logs.items():
             log.cut(marks.get(name, 0))
         self.board.close()
-        self.board = Board(self.folder / "tb", resumed_at=found.step + 1 if found else 0)
+        self.board = self._open_board(resumed_at=found.step + 1 if found else 0)
         return found
 
     def close(self) -> None:
@@ -185,11 +188,31 @@ class Run(RunFolder):
                 log.close()
             self._lock.release()
 
+    def _open_board(self, resumed_at: int | None = None) -> Board | NoBoard:
+        if not self._tensorboard:
+            return NoBoard()
+        try:
+            from reelrl.tensorboard import Board
+        except ModuleNotFoundError as error:
+            warnings.warn(f"no curves for TensorBoard: {error.name} is not installed", RuntimeWarning, stacklevel=3)
+            return NoBoard()
+        return Board(self.folder / "tb", resumed_at=resumed_at)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class NoBoard:
+    """A board that nobody looks at."""
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None: ...
+    def image(self, tag: str, step: int, picture: Any) -> None: ...
+    def histogram(self, tag: str, step: int, values: Any, bins: int = 30) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
 
 
 def find_run(folder: str | Path) -> Path:

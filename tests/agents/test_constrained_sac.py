@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PRICE, DISCOUNT, GOP = 0.5, 0.8, 8
 MEAN_COST = (1 - PRICE) ** 2 / 2
 BEST_REWARD = (1 - PRICE) ** 3 / 6 + PRICE * (1 - PRICE) ** 2 / 2
-TINY = SacSettings(batch_size=16, hidden=(8,), starts=20, discount=DISCOUNT, cost_limit=GOP * MEAN_COST)
+TINY = SacSettings(batch_size=16, hidden=(8,), starts=20, discount=DISCOUNT, cost_limits=(GOP * MEAN_COST,))
 
 
 def make_allowance(seed: int, settings: SacSettings = TINY) -> ConstrainedSac:
@@ -53,7 +53,7 @@ def test_the_optimum_under_a_limit_is_found(seed: int) -> None:
         tau=0.02,
         temperature=0.01,
         target_entropy=-3.0,
-        cost_limit=GOP * MEAN_COST,
+        cost_limits=(GOP * MEAN_COST,),
         multiplier=terms,
     )
     model = make_allowance(seed, settings)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SacSettings:
-    """How constrained SAC learns. Counts are in steps; `cost_limit` is what a GOP may cost.
+    """How constrained SAC learns. Counts are in steps; `cost_limits` say what a GOP may cost, one per cost.
 
     updates         gradient steps per step of the environment, made when the episode is over
     target_entropy  of an action in nats; "auto" is minus the number of its parts, which is a lot of noise for one dial
@@ -46,7 +46,7 @@ class SacSettings:
     tau: float = 0.01
     temperature: float = 0.05
     target_entropy: float | Literal["auto"] = -1.5
-    cost_limit: float = 0.01
+    cost_limits: tuple[float, ...] = (0.01,)
     multiplier: MultiplierTerms = field(default_factory=MultiplierTerms)
 
     def __post_init__(self) -> None:
@@ -55,8 +55,8 @@ class SacSettings:
                 raise ConfigError(f"{name} = {getattr(self, name)}; it is above zero")
         if not 0 <= self.discount < 1:
             raise ConfigError(f"discount = {self.discount}; it is at least 0 and below 1")
-        if not self.cost_limit >= 0:
-            raise ConfigError(f"cost_limit = {self.cost_limit}; a limit is 0 or more")
+        if not self.cost_limits or not min(self.cost_limits) >= 0:
+            raise ConfigError(f"cost_limits = {self.cost_limits}; give one per cost, 0 or more")
 
 
 class OneAtATime(DummyVecEnv):  # type: ignore[misc]
@@ -80,7 +80,7 @@ def make_sac(settings: SacSettings, env: OneAtATime, *, seed: int, device: str =
     return ConstrainedSac(
         "MlpPolicy",
         env,
-        limits=(settings.cost_limit,),
+        limits=settings.cost_limits,
         multiplier=settings.multiplier,
         learning_rate=settings.learning_rate,
         buffer_size=settings.buffer,

@@ -1,0 +1,76 @@
+"""A checkpoint as one file that can be carried about: arrays in safetensors, the rest as JSON in its header.
+
+The file may have any name ("checkpoint_epoch_5.pt"); it holds no pickle, and loading it runs no code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelrl.errors import CheckpointError
+from reelrl.files import atomic_path, explain_os_error, writable_folder
+from reelrl.records import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCHEMA = 1
+_PICKLES = (b"PK\x03\x04", b"\x80")  # how files of torch.save begin
+
+
+@dataclass(frozen=True)
+class CheckpointFile:
+    """What `load` returns."""
+
+    step: int
+    tensors: dict[str, NDArray[Any]] = field(repr=False)
+    state: dict[str, Any] = field(repr=False)
+
+
+def save(path: str | Path, step: int, tensors: Mapping[str, NDArray[Any]], state: Mapping[str, Any]) -> None:
+    """Write all or nothing."""
+    from safetensors.numpy import save_file
+
+    whole = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+    facts = {"schema": SCHEMA, "step": step, "sha256": _digest(whole), "state": to_plain(state)}
+    writable_folder(Path(path).parent, error=CheckpointError)
+    with atomic_path(path, error=CheckpointError) as temporary:
+        save_file(whole, temporary, {"reelrl": json.dumps(facts)})
+
+
+def load(path: str | Path) -> CheckpointFile:
+    """The checkpoint in a file, after its arrays were checked."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with Path(path).open("rb") as file:
+            pickled = file.read(4).startswith(_PICKLES)
+        if pickled:
+            raise CheckpointError(f"{path} is a pickle, which runs code when it is loaded; give one that reel saved")
+        with safe_open(path, "np") as file:
+            facts = json.loads((file.metadata() or {})["reelrl"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if facts["schema"] != SCHEMA:
+            raise CheckpointError(f"{path} has schema {facts['schema']}; this reelrl reads {SCHEMA}")
+        if facts["sha256"] != _digest(tensors):
+            raise CheckpointError(f"{path} was altered after it was saved (SHA-256 differs); use another one")
+        return CheckpointFile(int(facts["step"]), tensors, facts["state"])
+    except OSError as error:
+        raise CheckpointError(explain_os_error(error, path, "read")) from error
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} holds no checkpoint ({error}); give one that reel saved") from error
+
+
+def _digest(tensors: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return digest.hexdigest()

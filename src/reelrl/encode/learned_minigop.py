@@ -1,0 +1,61 @@
+"""A trained mini-GOP policy as a controller: loaded from a run or a file without running its code, in plain numpy.
+
+    controller = load_controller("runs/0007")          # or a name, a .safetensors file, "my_pkg.mine:Policy"
+    run = run_controller(open_source(clip, kbps=300), controller)
+
+The policy was trained to correct another controller, its base; what it decides is added to the base's delta.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reelrl import policy_file
+from reelrl.encode.learned_maps import find_policy
+from reelrl.encode.minigop_state import NAMES, observation
+from reelrl.errors import CheckpointError
+from reelrl.names import CONTROLLERS, make
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reelrl.encode.minigop import MiniGopController, MiniGopEpisode, Situation
+
+
+class LearnedMiniGop:
+    """The decisions of a policy that `reel train minigop` saved."""
+
+    privileged = False
+
+    def __init__(self, place: str | Path) -> None:
+        self.path = find_policy(place)
+        self.policy = policy_file.load(self.path)
+        facts = self.policy.facts
+        if facts.get("stage") != "minigop" or self.policy.choices != 1:
+            raise CheckpointError(f"{self.path} is no mini-GOP policy; give one that `reel train minigop` saved")
+        if facts.get("sees") != list(NAMES):
+            raise CheckpointError(
+                f"{self.path} sees other things than this version shows it (it has {len(facts.get('sees') or ())} "
+                f"inputs, {len(NAMES)} are there); train it anew"
+            )
+        self.max_delta = float(facts["max_delta"])
+        self.base: MiniGopController | None = load_controller(facts["base"]) if facts["base"] else None
+
+    def reset(self, seed: int, episode: MiniGopEpisode) -> None:
+        if self.base is not None:
+            self.base.reset(seed, episode)
+
+    def act(self, situation: Situation) -> float:
+        usual = 0.0 if self.base is None else float(self.base.act(situation))
+        return usual + self.max_delta * float(self.policy.act(observation(situation, usual))[0])
+
+
+def load_controller(name: str) -> MiniGopController:
+    """A controller of mini-GOPs by name, by run folder or policy file, or as "package.module:Class".
+
+    Arguments may follow in brackets: "crf-replay(2)".
+    """
+    if "(" not in name and ":" not in name and name not in CONTROLLERS:
+        return LearnedMiniGop(name)
+    controller: MiniGopController = make(CONTROLLERS, name)
+    return controller

@@ -1,0 +1,130 @@
+"""The encoders that mini-GOP training steers: in this process, or a foreign program met in a folder of files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from reelrl.encode.coding import Encoded
+from reelrl.encode.encoder_program import Coded
+from reelrl.encode.minigop import MAX_DELTA
+from reelrl.encode.minigop_env import MiniGopQpEnv
+from reelrl.encode.minigop_reference import Account
+from reelrl.encode.minigop_source import LOW_DELAY, RANDOM_ACCESS
+from reelrl.encode.pass_log import PassLog
+from reelrl.errors import ConfigError
+from reelrl.evaluation.measured_curve import MeasuredCurve
+from reelrl.evaluation.minigop_baseline import read_baseline
+
+if TYPE_CHECKING:
+    from reelrl.encode.settings import EncoderSettings
+    from reelrl.evaluation.minigop_foreign import Foreign
+    from reelrl.evaluation.minigop_training import MiniGopTraining
+    from reelrl.evaluation.minigop_videos import Video
+
+USUAL_BASE = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
+"""Who decides what an action of 0 stands for, unless told otherwise."""
+
+
+def make_environment(settings: MiniGopTraining, videos: list[Video]) -> InProcess | Foreign:
+    if settings.encoder is None:
+        return InProcess(settings, videos)
+    from reelrl.evaluation.minigop_foreign import Foreign
+
+    return Foreign(settings, videos)
+
+
+def base_of(settings: MiniGopTraining) -> str | None:
+    """The controller whose decisions are corrected; None where actions are deltas themselves."""
+    if settings.base == "none":
+        return None
+    # A foreign encoder shows no plan: there is nothing that a rate model could look ahead at.
+    usual = USUAL_BASE["low_delay" if settings.encoder else settings.structure]
+    return settings.base or usual
+
+
+def drawn_rate(rates: tuple[float, float], chance: np.random.Generator) -> float:
+    """A rate from the range, evenly in octaves."""
+    return float(np.exp2(chance.uniform(*np.log2(rates))))
+
+
+class InProcess(MiniGopQpEnv):
+    """The environment of `encode`, over videos with options of their own."""
+
+    def __init__(self, settings: MiniGopTraining, videos: list[Video]) -> None:
+        self.training, self.videos = settings, videos
+        super().__init__(
+            [video.open(settings.frames) for video in videos],
+            qps=settings.qps,
+            encoder=encoder_settings(settings, videos),
+            guide=base_of(settings),
+        )
+        self._baselines = read_baseline(Path(settings.baseline_stats)) if settings.baseline_stats else {}
+
+    def draw_kbps(self, index: int, chance: np.random.Generator) -> float:
+        """The rate that the video's options name, else one drawn: from the range, or by what crf would spend."""
+        named, rates = self.videos[index].kbps, self.training.kbps
+        if named is not None:
+            return named
+        if rates is not None:
+            return drawn_rate(rates, chance)
+        low, high = self.training.qps
+        return self._prepared[index].kbps_at(int(chance.integers(low, high + 1)))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = super().reset(seed=seed, options=options)
+        clip, source = self._prepared[self._number].clip, self._source
+        points = self._baselines.get(clip.name) or (self._baselines and self._baselines.get(clip.content_hash))
+        if points and source is not None:
+            own = self._curves[self._number, source.settings.qp]
+            self._account = Account(MeasuredCurve.through(points, like=own, clip=clip), source.episode)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return super().step(np.asarray(action) * (self.training.max_delta / MAX_DELTA))
+
+    def write_outputs(self) -> None:
+        """What the video's options ask for of the last episode: the stream, a line per frame, a log."""
+        source, options = self._finished, self.videos[self._number].options
+        if source is None or not options.keys() & {"--o", "--csv", "--stat-out"}:
+            return
+        encoded = Encoded(source.clip, source.settings, tuple(source.packets))
+        coded = Coded(encoded, PassLog.of(source.clip, source.settings.qp, source.packets), "by training")
+        if "--o" in options:
+            encoded.save(options["--o"])
+        if "--csv" in options:
+            coded.save_csv(options["--csv"])
+        if "--stat-out" in options:
+            coded.log.save(options["--stat-out"])
+
+
+def encoder_settings(settings: MiniGopTraining, videos: list[Video]) -> EncoderSettings:
+    """Of the encoder in this process."""
+    presets = {video.options["--preset"] for video in videos if "--preset" in video.options}
+    if len(presets) > 1:
+        raise ConfigError(f"the videos ask for presets {', '.join(sorted(presets))}; one training has one")
+    preset = int(presets.pop()) if presets else settings.preset
+    usual = RANDOM_ACCESS if settings.structure == "random_access" else LOW_DELAY
+    return replace(usual, preset=preset, keyint=settings.keyint)
+
+
+class TwoSided(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A second cost beside the excess: what of the budget was not spent, relative to it.
+
+    The reward is measured at the bits spent, whatever they are; without this a policy that always saves would be as
+    good as one that meets the rate.
+    """
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        self._shortfall = 0.0
+        return self.env.reset(**options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        before, self._shortfall = self._shortfall, max(-float(info["rate_error"]), 0.0)
+        info = {**info, "cost": np.array([info["cost"], self._shortfall - before], np.float32)}
+        return observation, reward, terminated, truncated, info
