@@ -90,6 +90,10 @@ class Protocol:
             raise ConfigError(f"goal {self.goal!r}; use vbr or cbr")
         if len(set(self.qps)) < 2:
             raise ConfigError(f"{len(set(self.qps))} QPs; a curve takes two, and four to be trusted")
+        if self.goal == "vbr" and self.encoder.keyint == -1:
+            raise ConfigError(
+                "keyint = -1: the encoder's own vbr needs key frames; set a number of frames, such as 161"
+            )
         if self.frames < 0:
             raise ConfigError(f"frames = {self.frames}; use 1 or more, or 0 for all")
 

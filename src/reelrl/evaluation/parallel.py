@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
@@ -22,9 +25,22 @@ def processes(jobs: int) -> Iterator[Callable[..., Iterator[Any]]]:
         yield map
         return
     # Spawned, not forked: numba, torch and the encoders keep threads that a fork would tear.
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
     try:
         yield pool.map
     finally:
         # After an error or Ctrl+C nobody waits for what has not begun.
         pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot send its workers home; they would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_leave_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _leave_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
