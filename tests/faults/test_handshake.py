@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,11 @@ from reelrl.encode.handshake_folder import TRAINER, HandshakeFolder
 from reelrl.encode.handshake_source import HandshakeSource
 from reelrl.encode.minigop_controllers import CrfReplay
 from reelrl.encode.minigop_run import run_controller
+from reelrl.encode.minigop_source import RANDOM_ACCESS, open_source
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout, HandshakeError, RunError
 from tests.encode.handshakes import (
+    CLIP,
+    KBPS,
     MINIGOPS,
     START_QP,
     encoder_command,
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from reelrl.encode.minigop import MiniGopFeedback
+    from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest, MiniGopSource
 
 # A user's own encoder, in the plainest way: no rename, no session, no library of ours.
 PLAIN = """
@@ -84,6 +88,13 @@ def play(source: HandshakeSource, delta: float = 0.0) -> tuple[MiniGopFeedback, 
     return run_controller(source, CrfReplay(delta)).feedback
 
 
+def situations(source: MiniGopSource, delta: float) -> list[tuple[MiniGopRequest, list[MiniGopFeedback]]]:
+    """What the source told before each decision."""
+    seen: list[tuple[MiniGopRequest, list[MiniGopFeedback]]] = []
+    run_controller(source, CrfReplay(delta), on_decision=lambda s, _: seen.append((s.request, list(s.history))))
+    return seen
+
+
 def wait_until_gone(pid: int, within_s: float = 20.0) -> None:
     give_up = time.monotonic() + within_s
     while is_alive(pid):
@@ -110,6 +121,16 @@ def test_a_trainer_steers_a_real_encoder(tmp_path: Path) -> None:
     assert packets == stream_by([4] * MINIGOPS)
     assert sum(told.bits for told in feedback) == 8 * sum(map(len, packets))
     assert not is_alive(pid)
+
+
+def test_a_trainer_is_told_as_much_as_one_in_the_encoders_own_process(tmp_path: Path) -> None:
+    settings = replace(RANDOM_ACCESS, hierarchical_levels=2, preset=12, keyint=161)
+    here = open_source(CLIP, settings, kbps=KBPS, start_qp=START_QP)
+    there = HandshakeSource(tmp_path / "rl", encoder_command(tmp_path, "--structure", "random_access"))
+    assert replace(there.episode, clip=CLIP.name) == here.episode
+    assert situations(there, 1.0) == situations(here, 1.0)
+    assert here.episode.feedback_lag == 3
+    assert packets_of(tmp_path / "out.ivf") == [packet.data for packet in here.packets]
 
 
 def test_a_plain_encoder_of_somebody_else_is_steered(tmp_path: Path) -> None:
