@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reelrl.see.result import LearnResult
     from reelrl.tensorboard import Board
 
-FIGURES = ("loss", "l1", "ssim", "gradient_norm", "changed_share")
+FIGURES = ("loss", "psnr", "l1", "ssim", "gradient_norm", "changed_share")
 BATCH = 64  # frames whose figures travel together
 LATEST_S = 1.0  # how late a figure may be
 WAITING = 256  # jobs that may wait for the disk before the learner waits too
@@ -73,7 +73,8 @@ class PerformanceMonitor:
 
 def figures_of(result: LearnResult) -> Tensor:
     """FIGURES of one step, as one vector on its device."""
-    values = (result.loss, result.l1, result.ssim, result.gradient_norm, result.change_mask.mean())
+    psnr = -10 * result.mse.float().clamp(min=1e-10).log10()
+    values = (result.loss, psnr, result.l1, result.ssim, result.gradient_norm, result.change_mask.mean())
     return torch.stack([value.detach().float().reshape(()) for value in values])
 
 
