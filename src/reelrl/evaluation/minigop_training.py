@@ -111,6 +111,7 @@ class MiniGopTrainer:
         self.model = make_sac(settings.sac, OneAtATime(scaled), seed=seed, device=settings.device)
         self.model.set_logger(Logger(None, []))
         self.next_episode = (settings.start_epoch - 1) * len(videos)
+        self.played: list[Figures] = []  # in the epoch under way
         self.figures: Figures = {}  # of the last whole epoch
         self.stop_asked = False
 
@@ -141,17 +142,16 @@ class MiniGopTrainer:
             done = saved.state["episode"] if saved.state["videos"] == len(self.videos) else None
             reached = saved.state["epoch"] * len(self.videos) if done is None else done
             self.next_episode = max(self.next_episode, reached)
+            self.played = saved.state["played"] if self.next_episode == done else []
 
     def train(self) -> Figures:
         """Learn to the end and save what was learned; the first Ctrl+C ends it after the episode under way."""
-        played: list[Figures] = []
         with first_interrupt_asks(self._ask_to_stop):
             while self.next_episode < self.episodes:
-                played.append(self._learn(self.next_episode))
+                self.played.append(self._learn(self.next_episode))
                 self.next_episode += 1
                 if self.next_episode % len(self.videos) == 0:
-                    self._end_epoch(self.next_episode // len(self.videos), played)
-                    played = []
+                    self._end_epoch(self.next_episode // len(self.videos))
                 if self.stop_asked:
                     self._save()
                     self.save_model("interrupted")
@@ -217,8 +217,6 @@ class MiniGopTrainer:
         }
         self.env.write_outputs()
         learner = checkpointing.figures(self.model.logger.name_to_value)
-        prices = self.model.multipliers.value.tolist()
-        learner |= dict(zip(("train/multiplier", "train/multiplier_shortfall"), prices, strict=False))
         self.model.logger.name_to_value.clear()
         self.run.log_metrics(number, {f"episode/{name}": value for name, value in figures.items()} | learner)
         deltas = [info["delta"] for info in infos]
@@ -226,8 +224,8 @@ class MiniGopTrainer:
         self.tell.episode(number, video.name, figures)
         return figures
 
-    def _end_epoch(self, epoch: int, played: list[Figures]) -> None:
-        self.figures = _means(played)
+    def _end_epoch(self, epoch: int) -> None:
+        self.figures, self.played = _means(self.played), []
         self.run.log_metrics(
             self.next_episode - 1, {f"epoch/{name}": value for name, value in self.figures.items()} | {"epoch": epoch}
         )
@@ -245,9 +243,9 @@ class MiniGopTrainer:
 
     def _export(self, *, replay: bool) -> tuple[checkpointing.Arrays, dict[str, Any]]:
         tensors, learner = checkpointing.export(self.model, replay=replay)
-        videos = len(self.videos)
-        episode = self.next_episode
-        return tensors, {"learner": learner, "episode": episode, "epoch": episode // videos, "videos": videos}
+        episode, videos = self.next_episode, len(self.videos)
+        place = {"episode": episode, "epoch": episode // videos, "videos": videos, "played": self.played}
+        return tensors, {"learner": learner, **place}
 
     def _ask_to_stop(self) -> None:
         self.stop_asked = True

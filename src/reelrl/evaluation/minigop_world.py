@@ -76,6 +76,8 @@ class InProcess(MiniGopQpEnv):
         return self._prepared[index].kbps_at(int(chance.integers(low, high + 1)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        index, kbps = int((options or {})["clip"]), float((options or {})["kbps"])
+        self._options["start_qp"] = self._start_qp(index, kbps)
         observation, info = super().reset(seed=seed, options=options)
         clip, source = self._prepared[self._number].clip, self._source
         points = self._baselines.get(clip.name) or (self._baselines and self._baselines.get(clip.content_hash))
@@ -83,6 +85,13 @@ class InProcess(MiniGopQpEnv):
             own = self._curves[self._number, source.settings.qp]
             self._account = Account(MeasuredCurve.through(points, like=own, clip=clip), source.episode)
         return observation, info
+
+    def _start_qp(self, index: int, kbps: float) -> int | None:
+        """Where the video's first pass stood, if it has one; a pass for one rate says little about another."""
+        video, prepared = self.videos[index], self._prepared[index]
+        found = video.start_qp(prepared.clip, prepared.settings, kbps)
+        low, high = self.training.kbps or (0, 1)
+        return found if video.kbps is not None or low == high else None
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         return super().step(np.asarray(action) * (self.training.max_delta / MAX_DELTA))
