@@ -82,6 +82,15 @@ def test_a_log_of_another_clip_is_refused(clip_path: Path, capsys: pytest.Captur
     assert not Path("out.ivf").exists()
 
 
+def test_a_first_pass_is_the_probe_of_a_steered_second(clip_path: Path, own_cache: Path) -> None:  # noqa: F811
+    flags = ["--input", "in.y4m", "--bitrate", "75", "--preset", "12"]
+    assert main([*flags, "--pass", "1", "--stat-out", "p1.log"]) == 0
+    Path("rl_io").mkdir()
+    probes = sorted((own_cache / "probes").iterdir())
+    assert main([*flags, "--pass", "2", "--stat-in", "p1.log", "--o", "out.ivf", "--rl-deadline", "0"]) == 0
+    assert sorted((own_cache / "probes").iterdir()) == probes
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

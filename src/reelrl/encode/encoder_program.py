@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from reelrl.encode import coding
 from reelrl.encode.backends import probe
 from reelrl.encode.coding import Encoded
 from reelrl.encode.handshake_encoder import AskTrainer, HandshakeEncoder
+from reelrl.encode.minigop_probe import remember
 from reelrl.encode.minigop_run import run_controller
 from reelrl.encode.minigop_source import open_source
 from reelrl.encode.minigop_start import starting_qp
@@ -68,7 +70,9 @@ def first_pass(job: EncodeJob) -> Coded:
         qp = at.qp if job.kbps is None else starting_qp(job.clip, at, job.kbps)
     own = job.own_rate_control
     statistics = coding.first_pass(job.clip, own) if own.rate_control == "vbr" else b""
-    encoded = coding.encode_clip(job.clip, replace(job.settings, qp=qp))
+    started, settings = time.process_time(), replace(job.settings, qp=qp)
+    encoded = coding.encode_clip(job.clip, settings)
+    remember(job.clip, settings, encoded.packets, time.process_time() - started)
     return Coded(encoded, PassLog.of(job.clip, qp, encoded.packets, statistics), f"first pass at QP {qp}")
 
 

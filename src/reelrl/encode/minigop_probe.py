@@ -19,9 +19,11 @@ from reelrl.files import cache_dir
 from reelrl.kept import keep, kept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from reelrl.content.clip import Clip
+    from reelrl.encode.packet import Packet
     from reelrl.encode.settings import EncoderSettings
 
 VERSION = 2
@@ -51,21 +53,27 @@ class Probe:
 def probe(clip: Clip, settings: EncoderSettings) -> Probe:
     """The clip coded by the encoder alone at `settings.qp`, from disk where the same encoder did it before."""
     settings = replace(settings.for_clip(clip), recon=False, psnr=True, ssim=False, picture_qp=False)
-    path = cache_dir() / "probes" / f"{_key(clip, settings)}.npz"
-    found = _load(path, clip)
+    found = _load(_place(clip, settings), clip)
     if found is None:
-        found = _code(clip, settings)
-        body = io.BytesIO()
-        np.savez(body, **{field.name: getattr(found, field.name) for field in fields(Probe)})
-        keep(path, body.getvalue())
+        started = time.process_time()
+        packets = list(encode_packets(clip, settings))
+        found = remember(clip, settings, packets, time.process_time() - started)
     return found
 
 
-def _code(clip: Clip, settings: EncoderSettings) -> Probe:
-    started = time.process_time()
-    rows = [(p.qp, p.layer, 8 * p.size, p.sse[0]) for p in encode_packets(clip, settings) if p.sse is not None]
+def remember(clip: Clip, settings: EncoderSettings, packets: Sequence[Packet], cpu_s: float) -> Probe:
+    """Keep a pass by the encoder alone that was made anyway: it is the probe of these settings."""
+    rows = [(p.qp, p.layer, 8 * p.size, p.sse[0]) for p in packets if p.sse is not None]
     qps, layers, bits, sse = np.array(rows, np.int64).T
-    return Probe(qps, layers, bits, sse, time.process_time() - started)
+    found = Probe(qps, layers, bits, sse, cpu_s)
+    body = io.BytesIO()
+    np.savez(body, **{field.name: getattr(found, field.name) for field in fields(Probe)})
+    keep(_place(clip, settings.for_clip(clip)), body.getvalue())
+    return found
+
+
+def _place(clip: Clip, settings: EncoderSettings) -> Path:
+    return cache_dir() / "probes" / f"{_key(clip, settings)}.npz"
 
 
 def _key(clip: Clip, settings: EncoderSettings) -> str:
