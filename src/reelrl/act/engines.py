@@ -61,10 +61,10 @@ def leftovers() -> Leftovers:
 
 
 def states(group: int) -> list[str]:
-    """The state letters of all processes of a group; T is one that a signal has stopped."""
+    """The state letters of a group's living processes; T is one that a signal has stopped."""
     # After the command's name, which may hold anything but ends with the last bracket: state, parent, group.
     rows = [_read(pid, "stat").rpartition(")")[2].split()[:3] for pid in _processes()]
-    return [row[0] for row in rows if len(row) == 3 and int(row[2]) == group]
+    return [row[0] for row in rows if len(row) == 3 and int(row[2]) == group and row[0] != "Z"]
 
 
 def _ours() -> dict[int, int]:

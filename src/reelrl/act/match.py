@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _TRIES = 3  # another process may take a free port in the moment between finding and using it
 _NO_ACTION = bytes((0,))
 _DYING_TICS = 2
+_SETTLING_TICS = 8  # a level's first tics, in which players do not move whatever they are told
 
 
 class Match:
@@ -51,7 +52,7 @@ class Match:
         numbers = self._memory.facts[:, COLUMN["PLAYER_NUMBER"]].astype(int)
         self._players.numbers = numbers.tolist()
         self._order = np.argsort(numbers)
-        self.outcome = WENT_ON
+        self._settle()
 
     @property
     def alive(self) -> bool:
@@ -90,15 +91,23 @@ class Match:
         if self.outcome == GOAL_REACHED:
             self._tell_all(NEW_EPISODE)
         self._tell_all(DIE)
-        for _ in range(_DYING_TICS):
-            self._tell_all(HOLD)
+        self._wait(_DYING_TICS)
         self._tell_all(NEW_EPISODE)
-        self.outcome = WENT_ON
+        self._settle()
 
     def close(self) -> None:
         """End all processes and remove what they shared. A second call does nothing."""
         self._players.end()
         self._clean()
+
+    def _settle(self) -> None:
+        self._wait(_SETTLING_TICS - 1)
+        self._tell_all(SHOW)
+        self.outcome = WENT_ON
+
+    def _wait(self, tics: int) -> None:
+        for _ in range(tics):
+            self._tell_all(HOLD)
 
     def _tell_all(self, kind: bytes) -> None:
         self._tell([kind + _NO_ACTION] * self.config.num_players)

@@ -69,30 +69,45 @@ map MAP01 "Nine rooms"
 }
 """
 
+_EACH_PLAYER = ", ".join(f'"Player{number}"' for number in range(1, 9))
+_TARGETS = "\n".join(
+    f"  Player{number}:\n    SARG A 4 A_RearrangePointers(AAPTR_PLAYER{number})\n    goto See" for number in range(1, 9)
+)
 # An intruder bites and cannot shoot, so that intruders never fight each other. Its first argument is the seconds it
-# waits; then it knows where players are, through walls: waves come whether or not they were seen.
-ACTORS = """
+# waits; then it goes for a player by lot, seen or not. (One who does not play is no target, and the lot is cast again.)
+# The fog in which players of a netgame appear would hide the first seconds.
+ACTORS = f"""
 actor Guard : DoomPlayer
-{
+{{
   Player.DisplayName "Guard"
   Player.StartItem "Pistol"
   Player.StartItem "Fist"
   Player.StartItem "Clip", 60
-}
+}}
+actor NoFog : TeleportFog replaces TeleportFog
+{{
+  states
+  {{
+  Spawn:
+    TNT1 A 1
+    stop
+  }}
+}}
 actor Intruder : Demon 20001
-{
+{{
   Health 30
   Speed 9
   PainChance 128
   states
-  {
+  {{
   Spawn:
     SARG A 0 A_JumpIf(args[0] <= 0, "Hunt")
     SARG A 35 A_SetArg(0, args[0] - 1)
     loop
   Hunt:
-    SARG AB 4 A_LookEx(LOF_NOSIGHTCHECK, 0, 0, 0, 360, "See")
+    SARG A 1 A_Jump(256, {_EACH_PLAYER})
     loop
+{_TARGETS}
   Melee:
     SARG EF 8 A_FaceTarget
     SARG G 8 A_CustomMeleeAttack(random(4, 12), "demon/melee")
@@ -105,8 +120,8 @@ actor Intruder : Demon 20001
     SARG M 4 A_BossDeath
     SARG N -1
     stop
-  }
-}
+  }}
+}}
 """
 _INTRUDER, _MEDIKIT, _CLIP = 20001, 2012, 2007
 
