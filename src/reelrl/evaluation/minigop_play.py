@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import reelrl.encode
 from reelrl.encode.encode_cache import CpuClock, Encode, Stream, cached_encode
 from reelrl.encode.features import frame_features
+from reelrl.encode.learned_minigop import LearnedMiniGop, load_controller
 from reelrl.encode.minigop_run import run_controller
 from reelrl.encode.minigop_source import open_source
-from reelrl.names import CONTROLLERS, make
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
-    from reelrl.encode.minigop import MiniGopController
     from reelrl.evaluation.minigop import Protocol
 
 
@@ -28,7 +27,7 @@ def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Enco
 
     def make_stream() -> Stream:
         source = open_source(clip, settings, kbps=kbps, goal=how.goal, buffer_s=how.buffer_s)
-        run = run_controller(source, load(spec), how.seed)
+        run = run_controller(source, load_controller(spec), how.seed)
         seconds = _analysis_s(clip) + source.probe_cpu_s + run.cpu_s
         return Stream(source.packets, seconds, run.episode.passes + 1, run.deltas)
 
@@ -36,19 +35,13 @@ def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Enco
     return cached_encode(clip, settings, decisions, make_stream, with_vmaf=how.with_vmaf)
 
 
-def load(spec: str) -> MiniGopController:
-    """A controller by what people type: a name with numbers in brackets, a policy file, a run, "module:Class"."""
-    controller: MiniGopController = make(CONTROLLERS, spec)
-    return controller
-
-
 def check_controller(spec: str) -> None:
     """Complain about what cannot be loaded."""
-    load(spec)
+    load_controller(spec)
 
 
 def is_privileged(spec: str) -> bool:
-    return load(spec).privileged
+    return load_controller(spec).privileged
 
 
 @lru_cache(maxsize=1)
@@ -63,8 +56,8 @@ def _analysis_s(clip: Clip) -> float:
 @cache
 def identity(spec: str) -> dict[str, Any]:
     """Who decides, as plain data: the words, the policy's bytes, and the code. Edited code is another controller."""
-    place = Path(spec)
-    policy = hashlib.sha256(place.read_bytes()).hexdigest() if place.is_file() else ""
-    files = {*Path(reelrl.encode.__path__[0]).glob("*minigop*.py"), Path(inspect.getfile(type(load(spec))))}
+    controller = load_controller(spec)
+    policy = controller.path.read_bytes() if isinstance(controller, LearnedMiniGop) else b""
+    files = {*Path(reelrl.encode.__path__[0]).glob("*minigop*.py"), Path(inspect.getfile(type(controller)))}
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
-    return {"spec": spec, "policy": policy, "code": code.hexdigest()}
+    return {"spec": spec, "policy": hashlib.sha256(policy).hexdigest(), "code": code.hexdigest()}
