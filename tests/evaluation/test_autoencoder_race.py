@@ -90,8 +90,10 @@ def test_marks_end_with_the_last_frame() -> None:
 def test_contestants_are_named_by_optimiser_or_config_and_changed_by_plus() -> None:
     changed = contestant_settings("adam+optimiser.lr=0.004+loss.l1=0")
     assert (changed.optimiser.name, changed.optimiser.rate, changed.loss.l1) == ("adam", 0.004, 0)
-    with pytest.raises(ConfigError, match="rmsprop"):
-        contestant_settings("rmsprob")
+    assert contestant_settings("config:obgd").optimiser.name == "obgd"
+    for wrong, hint in (("rmsprob", "rmsprop"), ("config:abr-quick", "nothing about"), ("config:nobody", "nobody")):
+        with pytest.raises(ConfigError, match=hint):
+            contestant_settings(wrong)
 
 
 def test_a_race_goes_on_with_what_is_missing(tmp_path: Path) -> None:

@@ -30,6 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frames", type=int, default=10_000, metavar="N", help="frames to learn from (default 10000)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
     parser.add_argument("--together", type=int, default=24, metavar="N", help="learners per pass (default 24)")
+    parser.add_argument(
+        "--ordinary",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also train the default on the same frames, shuffled, in N batches of 16 with Adam",
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="also keep what was learned, one file per learner")
     parser.add_argument(
         "-o", "--out", type=Path, default=Path("autoencoder.json"), metavar="FILE", help="results (JSON, .md, .html)"
@@ -56,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         keep=args.keep,
     )
+    if args.ordinary:
+        autoencoder_race.ordinary(sources, args.frames, args.ordinary, results, device=args.device, seed=args.seed)
     rows = list(results.rows.values())
     text = autoencoder_tables.markdown(rows)
     write_atomic(args.out.with_suffix(".md"), text)

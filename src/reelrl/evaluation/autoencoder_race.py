@@ -17,6 +17,8 @@ import torch
 
 from reelrl import __version__, config
 from reelrl.errors import ConfigError, ContentError
+from reelrl.evaluation.autoencoder_model import Judge
+from reelrl.evaluation.autoencoder_ordinary import train_ordinary
 from reelrl.evaluation.autoencoder_scores import Scores
 from reelrl.evaluation.autoencoder_yardsticks import HELD_OUT_SEED, NAMES, Yardsticks, background_of
 from reelrl.files import explain_os_error, writable_folder, write_atomic
@@ -61,12 +63,22 @@ def contestant_settings(text: str) -> AutoEncoderSettings:
     if base == "default":
         chosen = defaults
     elif base.startswith("config:"):
-        chosen = config.named(defaults, base.removeprefix("config:"))
+        chosen = _named(base.removeprefix("config:"))
     elif base in RATES:
         chosen = config.merge(defaults, {"optimiser": {"name": base, "lr": None}})
     else:
         raise ConfigError(f"contestant {base!r} is unknown{did_you_mean(base, ['default', 'config:NAME', *RATES])}")
     return config.override(chosen, changes)
+
+
+def _named(name: str) -> AutoEncoderSettings:
+    """The model's part of what `reel train autoencoder --config NAME` takes."""
+    if name not in config.known_configs():
+        raise ConfigError(f"no settings are named {name!r}{did_you_mean(name, config.known_configs())}")
+    changes = config.read_yaml(config.CONFIGS / f"{name}.yaml")
+    if "model" not in changes:
+        raise ConfigError(f"settings {name!r} say nothing about the autoencoder; they have {', '.join(changes)}")
+    return config.merge(AutoEncoderSettings(), changes["model"])
 
 
 def entries(contestants: Sequence[str], sources: Sequence[str], seeds: int) -> list[Entry]:
@@ -97,7 +109,7 @@ class Results:
             self._load()
 
     def missing(self, wanted: Sequence[Entry], frames: int) -> list[Entry]:
-        """Entries without a figure at `frames`; one that was run with other settings is refused."""
+        """Entries that have not come to their end at `frames`; one that was run with other settings is refused."""
         for entry in wanted:
             row = self.rows.get(entry.key)
             if row and row["settings"] != config.to_mapping(entry.settings):
@@ -105,7 +117,11 @@ class Results:
                     f"{self.path} has {entry.contestant} on {entry.source} with other settings than asked for now; "
                     "write to another file"
                 )
-        return [entry for entry in wanted if str(frames) not in self.rows.get(entry.key, {"at": {}})["at"]]
+        return [entry for entry in wanted if not self._whole(entry, frames)]
+
+    def _whole(self, entry: Entry, frames: int) -> bool:
+        row = self.rows.get(entry.key, {"at": {}})
+        return str(frames) in row["at"] and "held_out" in row
 
     def add(self, key: tuple[str, str, int | None], mark: int, figures: Row, settings: Row | None) -> None:
         contestant, source, seed = key
@@ -151,6 +167,26 @@ def race(
             one.run(seed, progress)
             if keep:
                 one.save(writable_folder(keep))
+            one.examine()  # last: who has this is done
+
+
+def ordinary(
+    sources: Sequence[str], frames: int, updates: int, results: Results, *, device: str = "cpu", seed: int = 0
+) -> None:
+    """The default settings trained on the shuffled frames of each source; only the held-out score is comparable."""
+    settings = AutoEncoderSettings()
+    for source in sources:
+        name = f"shuffled, {updates} batches"
+        if (name, source, settings.seed) not in results.rows:
+            model = train_ordinary(settings, source, frames, updates, device=device, seed=seed)
+            row = {"contestant": name, "source": source, "seed": settings.seed, "at": {}}
+            figures = Judge(source, device=device).judge(model)
+            results.rows[name, source, settings.seed] = {
+                **row,
+                "settings": config.to_mapping(settings),
+                "held_out": figures,
+            }
+            results.write()
 
 
 class _Pass:
@@ -185,6 +221,14 @@ class _Pass:
                 if now in self._open:
                     self._close(now)
                 progress.update()
+
+    def examine(self) -> None:
+        """Score what each learner knows in the end on episodes that it never saw."""
+        for source in self._sources:
+            judge = Judge(source, device=self._device)
+            for place in self._watching(source):
+                self._results.rows[self._group[place].key]["held_out"] = judge.judge(self._learners[place])
+        self._results.write()
 
     def save(self, folder: Path) -> None:
         for entry, learner in zip(self._group, self._learners, strict=True):

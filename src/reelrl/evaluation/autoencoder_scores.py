@@ -54,6 +54,10 @@ class Scores:
         ]
         self._sums += torch.stack([part.expand(len(self._sums)) for part in parts], dim=1)
 
+    def pooled(self) -> Figures:
+        """Of all contestants as if they were one."""
+        return _figures(dict(zip(_SUMS, self._sums.sum(dim=0).tolist(), strict=True)))
+
     def figures(self) -> list[Figures]:
         """Of each contestant; None where there was nothing to measure, or it is not a number."""
         return [_figures(dict(zip(_SUMS, row, strict=True))) for row in self._sums.tolist()]

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 TOLD = (1_000, 10_000, 100_000)
+HELD_OUT = -1
+"""Stands for the end, on episodes that were never seen."""
+
+_FIGURES = (("mse", "MSE x 1000"), ("foreground_psnr_db", "foreground PSNR, dB"))
 _NONE = "-"
 _HOW = (
     "Every frame is scored before it is learned from; the figure at N frames is over the last tenth before N. MSE is "
@@ -53,9 +57,9 @@ def markdown(rows: Sequence[Row]) -> str:
     """The tables at 1k, 10k and 100k frames, or at the last mark of a shorter race."""
     parts = [_HOW]
     for mark in _told(rows):
-        for figure, title in (("mse", "MSE x 1000"), ("foreground_psnr_db", "foreground PSNR, dB")):
+        for figure, title in _FIGURES:
             heads, lines = table(rows, mark, figure)
-            parts.append(f"### {title}, at {spaced(mark)} frames")
+            parts.append(f"### {title}, {_when(mark)}")
             rule = ["---", *("---:" for _ in heads[1:])]
             parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *lines)))
     return "\n\n".join(parts) + "\n"
@@ -64,11 +68,8 @@ def markdown(rows: Sequence[Row]) -> str:
 def write_page(path: Path, rows: Sequence[Row], facts: dict[str, Any]) -> None:
     body = []
     for mark in _told(rows):
-        tables = [
-            page.table(*table(rows, mark, figure), caption=title)
-            for figure, title in (("mse", "MSE x 1000"), ("foreground_psnr_db", "foreground PSNR, dB"))
-        ]
-        body.append(page.section(f"After {spaced(mark)} frames", "Best mean over the games first.", *tables))
+        tables = [page.table(*table(rows, mark, figure), caption=title) for figure, title in _FIGURES]
+        body.append(page.section(_when(mark).capitalize(), "Best mean over the games first.", *tables))
     charts = [page.figure(_curves(rows, source), source) for source in dict.fromkeys(row["source"] for row in rows)]
     body.append(page.section("Learning curves", "PSNR before learning from each frame.", page.columns(*charts[:2])))
     body += [page.columns(*charts[place : place + 2]) for place in range(2, len(charts), 2)]
@@ -80,13 +81,23 @@ def write_page(path: Path, rows: Sequence[Row], facts: dict[str, Any]) -> None:
 
 def _told(rows: Sequence[Row]) -> list[int]:
     every = marks_of(rows)
-    return [mark for mark in TOLD if mark in every] or every[-1:]
+    examined = [HELD_OUT] if any("held_out" in row for row in rows) else []
+    return ([mark for mark in TOLD if mark in every] or every[-1:]) + examined
+
+
+def _when(mark: int) -> str:
+    return "at the end, on unseen episodes" if mark == HELD_OUT else f"at {spaced(mark)} frames"
 
 
 def _values(rows: Sequence[Row], contestant: str, source: str, mark: int, figure: str) -> list[float]:
     mine = [row for row in rows if row["contestant"] == contestant and row["source"] == source]
-    found = [row["at"].get(str(mark), {}).get(figure) for row in mine]
+    found = [_at(row, mark).get(figure) for row in mine]
     return [value for value in found if value is not None]
+
+
+def _at(row: Row, mark: int) -> Row:
+    figures: Row = row.get("held_out", {}) if mark == HELD_OUT else row["at"].get(str(mark), {})
+    return figures
 
 
 def _cell(values: Sequence[float], figure: str) -> str:

@@ -6,6 +6,7 @@ guesses = yardsticks.look(frame)       # [3, 3, 224, 224]: what each says about 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,6 +62,7 @@ def small(frames: Tensor) -> Tensor:
     return functional.interpolate(frames, size, mode="bilinear", align_corners=False, antialias=True)
 
 
+@cache
 def background_of(source: str, *, frames: int = 1000, every: int = 10) -> Tensor:
     """The median picture [1, 3, 224, 224] of a held-out stretch of a source: what is there when nothing happens."""
     pictures: list[NDArray[np.uint8]] = []
