@@ -44,7 +44,7 @@ def find_policy(place: str | Path) -> Path:
         found = sorted(run.artifacts.glob(model_name(kind, "*")))
         if found:
             return found[0]
-    raise CheckpointError(f"{run.folder} has no trained policy yet; finish it: reel train superblock --resume {place}")
+    raise CheckpointError(f"{run.folder} has no trained policy yet; finish it: reel train {run.stage} --resume {place}")
 
 
 class LearnedMap:
