@@ -22,6 +22,7 @@ from stable_baselines3.common.logger import Logger
 from reelrl import checkpoint_file
 from reelrl.agents import checkpointing
 from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
+from reelrl.agents.ppo import pick_device
 from reelrl.agents.training import Interrupted
 from reelrl.encode.backends import probe
 from reelrl.encode.learned_maps import model_name
@@ -108,7 +109,8 @@ class MiniGopTrainer:
         self.settings, self.videos, self.seed = settings, videos, seed
         self.env = make_environment(settings, videos)
         scaled = TransformReward(TwoSided(self.env), lambda reward: settings.reward_scale * float(reward))
-        self.model = make_sac(settings.sac, OneAtATime(scaled), seed=seed, device=settings.device)
+        device = str(pick_device(settings.device))
+        self.model = make_sac(settings.sac, OneAtATime(scaled), seed=seed, device=device)
         self.model.set_logger(Logger(None, []))
         self.next_episode = (settings.start_epoch - 1) * len(videos)
         self.played: list[Figures] = []  # in the epoch under way
