@@ -31,7 +31,7 @@ from tests.encode.handshakes import (
     started,
     stream_by,
 )
-from tests.encode.test_handshake import REQUEST
+from tests.encode.test_handshake import FEEDBACK, REQUEST
 
 if TYPE_CHECKING:
     import subprocess
@@ -361,6 +361,18 @@ def test_a_new_trainer_takes_on_an_encoder_that_waits(tmp_path: Path, start: Sta
     assert encoder.returncode == 0, errors
     assert [feedback.delta for feedback in told] == [5.0, 5.0, -1.0, -1.0, -1.0]
     assert packets_of(tmp_path / "out.ivf") == stream_by([5, 5, -1, -1, -1])
+
+
+def test_a_new_trainer_does_not_answer_what_the_encoder_settled_by_itself(tmp_path: Path) -> None:
+    with HandshakeEncoder(tmp_path, deadline_s=0) as encoder:
+        first = replace(REQUEST, mg=0, first_frame=0)
+        assert encoder.ask(first) == first.base_qp
+        encoder.tell(replace(FEEDBACK, mg=0, qp=first.base_qp, gop_end=False))
+        encoder.ask(replace(REQUEST, mg=1, first_frame=16))
+        with HandshakeSource(tmp_path) as source:
+            request = source.request()
+            assert request is not None
+            assert (request.mg, [told.delta for told in source.feedback()]) == (1, [0])
 
 
 # -- folders -----------------------------------------------------------------------------------------------------

@@ -121,11 +121,12 @@ class HandshakeSource:
             self.request_message, self._next = message, self._next + 1
             self._frames = request.first_frame + request.frames
             self._last = request.frames_left <= request.frames
-            answered = self._folder.read(request.mg, "qp")
-            if answered is None:
+            # By a trainer before us, or by the encoder itself: what is settled becomes part of our history.
+            settled = self._folder.read(request.mg, "qp") or self._folder.read(request.mg, "fb")
+            if settled is None:
                 self._asked = request
-            else:  # by a trainer before us, whose decisions become part of our history
-                self._deltas[request.mg] = answered["qp"] - request.base_qp
+            else:
+                self._deltas[request.mg] = settled["qp"] - request.base_qp
 
     def _collect(self, *, wait: bool) -> None:
         """Feedback that is there; with `wait`, all that is owed, and the encoder's end."""
@@ -137,12 +138,10 @@ class HandshakeSource:
                 return
             self._check_session(message, "fb")
             self._known.append((message, self._deltas.pop(mg)))
-        if (
-            wait
-            and self._process is not None
-            and not (self._process.wait(self._silence_s) and self._process.ended_well)
-        ):
-            raise self._failure("the encoder gave all feedback, but did not end well")
+        if wait and self._process is not None:
+            self._process.wait(self._silence_s)
+            if not self._process.ended_well:
+                raise self._failure("the encoder gave all feedback, but did not end well")
 
     def _finish_early(self) -> None:
         """No request came. An encoder that ended well has simply coded less than it announced."""
