@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -64,8 +65,17 @@ def test_units_carry_pictures_shown_later(backend: str) -> None:
 @each_backend
 def test_without_reconstruction_the_order_of_coding_is_not_told(backend: str) -> None:
     clip = scene("street", 12)
-    packets = coded(clip, settings_for(clip, backend, "random_access", recon=False))
+    packets = coded(clip, settings_for(clip, backend, "random_access", recon=False, psnr=False))
     assert {(packet.coding_order, packet.picture_bytes) for packet in packets} == {(None, None)}
+
+
+@each_backend
+def test_errors_are_those_of_what_a_decoder_shows_with_or_without_reconstruction(backend: str) -> None:
+    clip = scene("street", 34, (256, 128))
+    settings = settings_for(clip, backend, "random_access", preset=8, rate_control="crf")
+    shown, unseen = coded(clip, settings), coded(clip, replace(settings, recon=False))
+    assert [packet.sse for packet in unseen] == [packet.sse for packet in shown]
+    assert {packet.recon for packet in unseen} == {None}
 
 
 @each_backend

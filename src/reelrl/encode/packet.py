@@ -20,7 +20,8 @@ class Packet:
     """One temporal unit: the bytes a player needs to show frame `number`, and what the encoder did.
 
     number         place in display order, from 0
-    coding_order   place in decoding order; None where the encoder does not tell (random access without recon)
+    coding_order   place in decoding order; None where the encoder does not tell (random access with
+                   neither recon nor errors)
     picture_bytes  bytes of this picture alone: in random access a unit also carries pictures shown later,
                    and those come as five-byte notes; summed over a stream both ways give the same total,
                    but for headers between pictures

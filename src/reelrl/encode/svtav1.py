@@ -46,7 +46,11 @@ class SvtAv1:
     def __init__(self, settings: EncoderSettings, statistics: bytes | None = None, *, first_pass: bool = False) -> None:
         self._library = api.load()
         self._lib = self._library.lib
-        self._settings = replace(settings, recon=False) if first_pass else settings
+        self._settings = replace(settings, recon=False, psnr=False, ssim=False) if first_pass else settings
+        # In random access it skips the last filters of pictures nobody refers to unless reconstructions are wanted, and
+        # then measures the errors of what no decoder shows.
+        measures = self._settings.psnr or self._settings.ssim
+        self._reconstructs = self._settings.recon or (measures and not self._settings.low_delay)
         self._first_pass = first_pass
         self._statistics = statistics
         self._frames_allowed = frames_covered(statistics, _STATISTICS_RECORD)
@@ -145,7 +149,7 @@ class SvtAv1:
         return {name: str(value) for name, value in (options | s.options).items()}
 
     def _set_unnamed(self, config: NDArray[np.uint8]) -> None:
-        config[self._library.recon_at] = self._settings.recon
+        config[self._library.recon_at] = self._reconstructs
         config[self._library.roi_at] = not self._settings.steers_rate  # free as long as no map is sent
         if self._statistics is not None:
             self._log = ffi.from_buffer(self._statistics)
@@ -314,7 +318,7 @@ class SvtAv1:
 
     def _packet(self, out: Any) -> Packet:
         data = bytes(ffi.buffer(out.buffer, out.filled))
-        if self._settings.recon and not self._low_delay:
+        if self._reconstructs and not self._low_delay:
             for size in obu.picture_sizes(data):
                 self._sizes[self._coded] = size
                 self._coded += 1
@@ -331,7 +335,7 @@ class SvtAv1:
         )
 
     def _drain_recon(self) -> bool:
-        if not self._settings.recon:
+        if not self._reconstructs:
             return False
         drained = False
         while True:
@@ -352,10 +356,11 @@ class SvtAv1:
         ready = []
         while self._waiting:
             packet = self._waiting[0]
-            if self._settings.recon:
+            if self._reconstructs:
                 if packet.number not in self._recons:
                     break
-                packet.coding_order, packet.recon = self._recons.pop(packet.number)
+                packet.coding_order, recon = self._recons.pop(packet.number)
+                packet.recon = recon if self._settings.recon else None
                 packet.picture_bytes = packet.size if self._low_delay else self._sizes.pop(packet.coding_order)
             elif self._low_delay:
                 packet.coding_order, packet.picture_bytes = packet.number, packet.size
