@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, integers, lists
 
+from reelrl.content.quality import sse
+from reelrl.encode.coding import encode_clip
+from reelrl.encode.decoding import decode
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError, ContentError, ReelError
 from reelrl.evaluation import minigop_modes, minigop_play
@@ -77,7 +80,7 @@ def test_low_delay_knows_the_encoders_cbr_with_the_mini_gops_it_takes() -> None:
 
 def test_an_evaluation_that_was_killed_goes_on_where_it_stood(monkeypatch: pytest.MonkeyPatch) -> None:
     first = points()
-    for module, name in ((minigop_modes, "encode_clip"), (minigop_play, "run_controller")):
+    for module, name in ((minigop_modes, "encode_packets"), (minigop_play, "run_controller")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("encoded again"))
     assert tuple(encode_all([REPLAY], clips(), protocol())) == first
 
@@ -92,6 +95,14 @@ def test_a_mode_encoded_anew_has_the_same_bytes(monkeypatch: pytest.MonkeyPatch,
     kbps = next(p.target_kbps for p in of("vbr2") if p.qp == 38 and p.clip == clips()[0].name)
     again = minigop_modes.mode_encode(clips()[0], protocol().settings, "vbr2", kbps)
     assert again.stream_hash == first[38]
+
+
+def test_quality_is_that_of_the_decoded_pictures() -> None:
+    settings = replace(protocol().settings, qp=38)
+    coded = encode_clip(clips()[0], settings)
+    shown = decode([packet.data for packet in coded.packets])
+    errors = [sse(ours.y, theirs.y) for ours, theirs in zip(clips()[0], shown, strict=True)]
+    assert minigop_modes.crf_encode(clips()[0], settings, 38).sse_y == errors
 
 
 def test_everybody_is_compared_with_every_anchor_but_itself() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
     from reelrl.encode.settings import EncoderSettings
 
-VERSION = 1
+VERSION = 2
 """Raise it when any figure changes: what is kept under another version is not used."""
 
 _UNSEEN = ("deadline_s", "recon", "psnr", "ssim")  # settings that change no byte of the stream
