@@ -13,8 +13,9 @@ from reelrl.encode.coding import Encoded
 from reelrl.encode.encoder_program import Coded
 from reelrl.encode.minigop import MAX_DELTA
 from reelrl.encode.minigop_env import MiniGopQpEnv
-from reelrl.encode.minigop_reference import Account
+from reelrl.encode.minigop_reference import Account, RdCurve
 from reelrl.encode.minigop_source import LOW_DELAY, RANDOM_ACCESS
+from reelrl.encode.minigop_start import starting_qp
 from reelrl.encode.pass_log import PassLog
 from reelrl.errors import ConfigError
 from reelrl.evaluation.measured_curve import MeasuredCurve
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 USUAL_BASE = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
 """Who decides what an action of 0 stands for, unless told otherwise."""
+
+_OCTAVES_PER_QP = 0.1  # roughly what one QP step takes from the bits; used to search, not to predict
 
 
 def make_environment(settings: MiniGopTraining, videos: list[Video]) -> InProcess | Foreign:
@@ -64,6 +67,7 @@ class InProcess(MiniGopQpEnv):
             guide=base_of(settings),
         )
         self._baselines = read_baseline(Path(settings.baseline_stats)) if settings.baseline_stats else {}
+        self._near: dict[tuple[int, float], int] = {}  # crf's QP by video and budget
 
     def draw_kbps(self, index: int, chance: np.random.Generator) -> float:
         """The rate that the video's options name, else one drawn: from the range, or by what crf would spend."""
@@ -73,18 +77,39 @@ class InProcess(MiniGopQpEnv):
         if rates is not None:
             return drawn_rate(rates, chance)
         low, high = self.training.qps
-        return self._prepared[index].kbps_at(int(chance.integers(low, high + 1)))
+        qp = int(chance.integers(low, high + 1))
+        drawn = self._prepared[index].kbps_at(qp)
+        self._near[index, drawn] = qp
+        return drawn
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         index, kbps = int((options or {})["clip"]), float((options or {})["kbps"])
         self._options["start_qp"] = self._start_qp(index, kbps)
         observation, info = super().reset(seed=seed, options=options)
-        clip, source = self._prepared[self._number].clip, self._source
-        points = self._baselines.get(clip.name) or (self._baselines and self._baselines.get(clip.content_hash))
-        if points and source is not None:
-            own = self._curves[self._number, source.settings.qp]
-            self._account = Account(MeasuredCurve.through(points, like=own, clip=clip), source.episode)
+        if self._source is not None:
+            self._account = Account(self._curve(index, kbps), self._source.episode)
         return observation, info
+
+    def _curve(self, index: int, kbps: float) -> RdCurve:
+        """What the encoder alone gives at the budget: probes around it, or the points of --baseline-stats."""
+        prepared = self._prepared[index]
+        clip, qp = prepared.clip, self._crf_near(index, kbps)
+        if (index, qp) not in self._curves:
+            self._curves[index, qp] = RdCurve(clip, replace(prepared.settings, qp=qp))
+        own = self._curves[index, qp]
+        points = self._baselines.get(clip.name) or (self._baselines and self._baselines.get(clip.content_hash))
+        return MeasuredCurve.through(points, like=own, clip=clip) if points else own
+
+    def _crf_near(self, index: int, kbps: float) -> int:
+        """The QP at which the encoder alone spends about `kbps`: where the probe stands may be far from it."""
+        if (index, kbps) not in self._near:
+            prepared = self._prepared[index]
+            qp = starting_qp(prepared.clip, prepared.settings, kbps)
+            for _ in range(3):
+                step = round(np.log2(prepared.kbps_at(qp) / kbps) / _OCTAVES_PER_QP)
+                qp = min(max(qp + step, 1), 63)
+            self._near[index, kbps] = qp
+        return self._near[index, kbps]
 
     def _start_qp(self, index: int, kbps: float) -> int | None:
         """Where the video's first pass stood, if it has one; a pass for one rate says little about another."""
@@ -102,7 +127,7 @@ class InProcess(MiniGopQpEnv):
         if source is None or not options.keys() & {"--o", "--csv", "--stat-out"}:
             return
         encoded = Encoded(source.clip, source.settings, tuple(source.packets))
-        coded = Coded(encoded, PassLog.of(source.clip, source.settings.qp, source.packets), "by training")
+        coded = Coded(encoded, PassLog.of(source.clip, source.start_qp, source.packets), "by training")
         if "--o" in options:
             encoded.save(options["--o"])
         if "--csv" in options:
