@@ -48,6 +48,10 @@ CONTROLLERS: dict[str, str] = {
     "learned-map": "reelrl.encode.learned_maps:LearnedMap",
     # mini-GOP QP
     "crf-replay": "reelrl.encode.minigop_controllers:CrfReplay",
+    "rate-model": "reelrl.encode.minigop_controllers:RateModel",
+    "auto-boost": "reelrl.encode.minigop_controllers:AutoBoost",
+    "leaky-bucket": "reelrl.encode.minigop_controllers:LeakyBucket",
+    "direct-search": "reelrl.encode.minigop_oracle:DirectSearch",
 }
 
 # What the superblock environment observes.

@@ -1,11 +1,40 @@
-"""Deciding mini-GOP deltas by rule."""
+"""Deciding mini-GOP deltas by rule.
+
+Random access knows the probe's bits and errors of every mini-GOP: offsets say how mini-GOPs should differ, and one
+number for all of them, solved again before each decision, spends what is left. Low delay knows only the past: a loop
+around a leaky bucket.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from reelrl.encode.minigop_pyramid import OCTAVES_PER_QP
+from reelrl.errors import ConfigError
+
 if TYPE_CHECKING:
-    from reelrl.encode.minigop import MiniGopEpisode, Situation
+    from collections.abc import Sequence
+
+    from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, PlannedMiniGop, Situation
+
+LARGEST_OFFSET = 6.0
+_SMALLEST_MSE = 0.05  # of 8-bit levels: below, pictures are all but perfect and their differences mean nothing
+
+
+class Fixed:
+    """Deltas chosen beforehand."""
+
+    privileged = False
+
+    def __init__(self, deltas: Sequence[float]) -> None:
+        self.deltas = tuple(deltas)
+
+    def reset(self, seed: int, episode: MiniGopEpisode) -> None:
+        """Nothing to prepare."""
+
+    def act(self, situation: Situation) -> float:
+        return self.deltas[situation.request.mg]
 
 
 class CrfReplay:
@@ -21,3 +50,122 @@ class CrfReplay:
 
     def act(self, situation: Situation) -> float:  # noqa: ARG002 - it looks at nothing
         return self.delta
+
+
+class RateModel:
+    """Meets the budget in one coding pass after the probe; mini-GOPs differ by `offsets`.
+
+    By default a mini-GOP's offset grows with the error that the probe left in it: mean PSNR counts a frame's error
+    relative to itself, so where the error is large a bit buys little. `strength` is QP steps per octave of error; 0
+    keeps the probe's own allocation.
+    """
+
+    privileged = False
+
+    def __init__(self, strength: float = 2.0) -> None:
+        self.strength = strength
+
+    def reset(self, seed: int, episode: MiniGopEpisode) -> None:
+        del seed  # nothing here is left to chance
+        plan = episode.plan
+        if plan is None or any(planned.probe_bits is None for planned in plan):
+            raise ConfigError(f"{episode.clip}: no probe to plan from; use leaky-bucket in low delay")
+        self._bits = [float(planned.probe_bits or 1) for planned in plan]
+        wanted = self.offsets(episode, plan)
+        self._offsets = [min(max(offset, -LARGEST_OFFSET), LARGEST_OFFSET) for offset in wanted]
+        self._deltas: list[float] = []
+
+    def offsets(self, episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
+        """How far apart mini-GOPs should be, in QP steps; a number that all have in common changes nothing."""
+        return [self.strength * error for error in relative_errors(episode, plan)]
+
+    def act(self, situation: Situation) -> float:
+        mg, history = situation.request.mg, situation.history
+        scale = self._scale(history)
+        known = sum(told.bits for told in history)
+        owed = sum(self._expected(number, self._deltas[number]) for number in range(len(history), mg))
+        left = situation.episode.budget_bits - known - scale * owed
+        rest = sum(self._expected(number, self._offsets[number]) for number in range(mg, len(self._bits)))
+        # Bits already gone cannot be taken back: what is left is never less than a quarter of what the rest would take.
+        common = math.log2(scale * rest / max(left, 0.25 * scale * rest)) / OCTAVES_PER_QP
+        delta = common + self._offsets[mg]
+        self._deltas.append(delta)
+        return delta
+
+    def _expected(self, mg: int, delta: float) -> float:
+        """Bits of a mini-GOP at a delta, by the probe."""
+        return self._bits[mg] * math.exp2(-OCTAVES_PER_QP * delta)
+
+    def _scale(self, history: list[MiniGopFeedback]) -> float:
+        """How the bits came out against the expectation; the first ones count with what is usual."""
+        if not history:
+            return 1.0
+        expected = sum(self._expected(told.mg, told.delta) for told in history)
+        usual = 0.25 * expected / len(history)
+        return (sum(told.bits for told in history) + usual) / (expected + usual)
+
+
+class AutoBoost(RateModel):
+    """What auto-boost scripts do, under a budget: finer where the probe's quality came out low, for even quality."""
+
+    def __init__(self, strength: float = 1.5) -> None:
+        super().__init__(-strength)
+
+
+class LeakyBucket:
+    """Holds a bitrate without knowing what comes: a model of the last mini-GOPs, and a loop that pays debts back.
+
+    QPs move slowly, because a picture much coarser than its reference wastes what the reference cost.
+    """
+
+    privileged = False
+
+    def __init__(self, payback_s: float = 2.0, fall: float = 1.5, rise: float = 3.0) -> None:
+        self.payback_s, self.fall, self.rise = payback_s, fall, rise
+
+    def reset(self, seed: int, episode: MiniGopEpisode) -> None:
+        del seed, episode  # nothing here is left to chance, or known beforehand
+        self._octaves = 0.0  # log2 of the bits that a frame takes at delta 0
+        self._seen = 0
+        self._surplus = 0.0
+        self._delta = 0.0
+
+    def act(self, situation: Situation) -> float:
+        episode, history = situation.episode, situation.history
+        share = episode.kbps * 1000 / float(episode.fps)
+        for told in history[self._seen :]:
+            self._learn(told, share)
+        if not history:
+            return self._delta
+        frames = min(self.payback_s * float(episode.fps), situation.request.frames_left)
+        wanted = max(share - self._surplus / max(frames, 1.0), 0.3 * share)
+        delta = (self._octaves - math.log2(wanted)) / OCTAVES_PER_QP
+        self._delta = min(max(delta, self._delta - self.fall), self._delta + self.rise)
+        return self._delta
+
+    def _learn(self, told: MiniGopFeedback, share: float) -> None:
+        octaves = math.log2(max(told.bits, 1) / told.frames) + OCTAVES_PER_QP * told.delta
+        if told.mg == 0:
+            self._octaves = octaves - _KEY_OCTAVES
+        else:
+            self._octaves += _NEWS * (octaves - self._octaves)
+        self._surplus += told.bits - told.frames * share
+        self._seen += 1
+
+
+_NEWS = 0.5  # what the last mini-GOP counts among all before it
+_KEY_OCTAVES = 1.5  # a mini-GOP with a key frame takes so many octaves more than those that follow
+
+
+def relative_errors(episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
+    """Octaves of each mini-GOP's mean squared error in the probe above the mean, weighted by bits."""
+    pixels = episode.width * episode.height
+    errors = [math.log2(max((planned.probe_sse or 0) / (planned.frames * pixels), _SMALLEST_MSE)) for planned in plan]
+    bits = [planned.probe_bits or 1 for planned in plan]
+    mean = sum(error * weight for error, weight in zip(errors, bits, strict=True)) / sum(bits)
+    return [error - mean for error in errors]
+
+
+def default_controller(episode: MiniGopEpisode) -> RateModel | LeakyBucket:
+    """What to use where nothing else was asked for."""
+    return LeakyBucket() if episode.plan is None else RateModel()

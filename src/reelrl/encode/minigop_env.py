@@ -118,17 +118,17 @@ class MiniGopQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
             )
         prepared = self._prepared[self._number]
         self._source = source = prepared.source(kbps=kbps, **self._options)
-        curve = self._curves.get((self._number, source.settings.qp))
+        curve = self._curves.get((self._number, source.start_qp))
         if curve is None:
-            curve = self._curves[self._number, source.settings.qp] = RdCurve(
-                prepared.clip, replace(source.settings, picture_qp=False)
+            curve = self._curves[self._number, source.start_qp] = RdCurve(
+                prepared.clip, replace(prepared.settings, qp=source.start_qp)
             )
         self._account = Account(curve, source.episode)
         self._history: list[MiniGopFeedback] = []
         self._totals = {"reward": 0.0, "cost": 0.0}
         if self._guide is not None:
             self._guide.reset(seed or 0, source.episode)
-        return self._observe(source), {"clip": source.episode.clip, "kbps": kbps, "start_qp": source.settings.qp}
+        return self._observe(source), {"clip": source.episode.clip, "kbps": kbps, "start_qp": source.start_qp}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Code one mini-GOP."""

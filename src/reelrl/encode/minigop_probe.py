@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reelrl.encode.packet import Packet
     from reelrl.encode.settings import EncoderSettings
 
-VERSION = 2
+VERSION = 3
 """Raise it when what is kept changes: files of another version are not used."""
 
 _UNSEEN = {"recon", "ssim", "psnr", "deadline_s"}  # settings that change no byte of the stream
@@ -52,11 +52,12 @@ class Probe:
 
 def probe(clip: Clip, settings: EncoderSettings) -> Probe:
     """The clip coded by the encoder alone at `settings.qp`, from disk where the same encoder did it before."""
-    settings = replace(settings.for_clip(clip), recon=False, psnr=True, ssim=False, picture_qp=False)
+    # With recon, because without it errors of leaf pictures are measured before they are filtered.
+    settings = replace(settings.for_clip(clip), recon=True, psnr=True, ssim=False, picture_qp=False)
     found = _load(_place(clip, settings), clip)
     if found is None:
         started = time.process_time()
-        packets = list(encode_packets(clip, settings))
+        packets = [replace(packet, recon=None) for packet in encode_packets(clip, settings)]
         found = remember(clip, settings, packets, time.process_time() - started)
     return found
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
 LOWEST_QP, HIGHEST_QP = 1, 63
 
+OCTAVES_PER_QP = 0.095
+"""What one QP step on a whole pyramid takes from the bits, in octaves: clips that we coded lie at 0.08 to 0.13."""
+
 
 class Rounding:
     """Whole QPs whose mean follows the deltas asked for.

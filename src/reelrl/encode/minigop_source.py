@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
 from reelrl.encode.minigop_plan import Span, features_of, layers_of, spans_of
 from reelrl.encode.minigop_probe import probe
-from reelrl.encode.minigop_pyramid import HIGHEST_QP, LOWEST_QP, Rounding
-from reelrl.encode.minigop_start import starting_qp
+from reelrl.encode.minigop_pyramid import HIGHEST_QP, LOWEST_QP, OCTAVES_PER_QP, Rounding
+from reelrl.encode.minigop_start import Taste, taste
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError
@@ -29,10 +29,16 @@ if TYPE_CHECKING:
     from reelrl.encode.coding import Decision
     from reelrl.encode.packet import Packet
 
-RANDOM_ACCESS = EncoderSettings(
-    preset=8, rate_control="crf", structure="random_access", hierarchical_levels=4, recon=False
-)
-LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay", hierarchical_levels=3, recon=False)
+RANDOM_ACCESS = EncoderSettings(preset=8, rate_control="crf", structure="random_access", hierarchical_levels=4)
+LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay", hierarchical_levels=3)
+
+
+HEADROOM = 12
+"""QP steps by which a session that replays picture QPs is opened above its probe's.
+
+A session's own QP then sets no picture's, but still scales how boldly the encoder leaves out choices. Opened 12 steps
+higher the same QPs take about 2 % fewer bits than the encoder's own CRF at the same PSNR, for 4 % more time; opened
+at the probe's QP they take 0.5 % more bits."""
 
 
 class InProcessSource:
@@ -41,14 +47,18 @@ class InProcessSource:
     packets      the stream so far, in display order
     deltas       what was asked for, by mini-GOP
     sent_qps     what was sent with each picture: its QP (random access) or the base QP (low delay)
-    probe_cpu_s  what the probe took when it was made; 0 without one
+    probe_cpu_s  what taste and probe took when they were made
+    start_qp     QP of the probe, or of low delay's first mini-GOP
     """
 
-    def __init__(self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: Plan) -> None:
+    def __init__(
+        self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: Plan, taste_cpu_s: float = 0.0
+    ) -> None:
         self.clip, self.settings, self.episode = clip, settings, episode
         self.packets: list[Packet] = []
         self.sent_qps: list[int] = []
-        self.probe_cpu_s = plan.cpu_s
+        self.probe_cpu_s = plan.cpu_s + taste_cpu_s
+        self.start_qp = plan.minigops[0].base_qp
         self._plan = plan
         self._frames: Iterator[Frame] = iter(clip)
         self._rounding = Rounding()
@@ -95,9 +105,9 @@ class InProcessSource:
             before = self.sent_qps[-1] if self.sent_qps else self.settings.qp
             self._session.send(next(self._frames), **control_of(self.settings, qp, before))
             self.sent_qps.append(qp)
-            self.packets += self._session.receive()
+            self._take(self._session.receive())
         if mg + 1 == len(self._plan.spans):
-            self.packets += self._session.flush()
+            self._take(self._session.flush())
             self._learn(mg + 1)
 
     def feedback(self) -> list[MiniGopFeedback]:
@@ -110,13 +120,18 @@ class InProcessSource:
         if session is not None:
             session.close()
 
+    def _take(self, packets: list[Packet]) -> None:
+        for packet in packets:
+            packet.recon = None  # a clip's worth of pictures would fill the memory
+            self.packets.append(packet)
+
     def _learn(self, up_to: int) -> None:
         """Make feedback of all mini-GOPs before `up_to`, waiting for what the encoder has not delivered yet."""
         session = self._session
         assert session is not None  # noqa: S101 - both callers checked
         for span in self._plan.spans[self._told : max(up_to, 0)]:
             if len(self.packets) < span.end:
-                self.packets += session.receive(wait_for=span.end - 1)
+                self._take(session.receive(wait_for=span.end - 1))
             told = self._told_of(span)
             self._known_bits += told.bits
             self._unread.append(told)
@@ -174,6 +189,7 @@ class Preparation:
     def __init__(self, clip: Clip, settings: EncoderSettings = RANDOM_ACCESS) -> None:
         self.clip, self.settings = clip, _checked(settings).for_clip(clip)
         self._plans: dict[int, Plan] = {}
+        self._taste: Taste | None = None
         self._features = features_of(spans_of(clip.frame_count, self.settings), clip)
 
     def plan(self, start_qp: int) -> Plan:
@@ -193,6 +209,7 @@ class Preparation:
         buffer_s: float = 1.0,
         feedback_lag: int | None = None,
         start_qp: int | None = None,
+        headroom: int = HEADROOM,
     ) -> InProcessSource:
         """A source for one pass.
 
@@ -200,6 +217,7 @@ class Preparation:
         goal          "vbr" spends the budget over the clip, "cbr" holds it within `buffer_s`; None: by structure
         feedback_lag  mini-GOPs decided before the cost of one is known; None takes the least that the encoder allows
         start_qp      QP of the probe, or of low delay's first mini-GOP; None guesses from `kbps` and the pictures
+        headroom      as `HEADROOM`, in random access
         """
         clip, settings = self.clip, self.settings
         if kbps is None and settings.low_delay:
@@ -207,7 +225,7 @@ class Preparation:
         if kbps is not None and not 0 < kbps < math.inf:
             raise ConfigError(f"kbps = {kbps}; a budget is above zero")
         if start_qp is None:
-            start_qp = settings.qp if kbps is None else starting_qp(clip, settings, kbps)
+            start_qp = settings.qp if kbps is None else self._guess(kbps, buffer_s)
         plan = self.plan(start_qp)
         if kbps is None:
             kbps = sum(planned.probe_bits or 0 for planned in plan.minigops) / clip.duration_s / 1000
@@ -225,7 +243,18 @@ class Preparation:
             passes=0 if settings.low_delay else 1,
             plan=None if settings.low_delay else tuple(plan.minigops),
         )
-        return InProcessSource(clip, replace(settings, qp=start_qp, picture_qp=not settings.low_delay), episode, plan)
+        if settings.low_delay:
+            settings = replace(settings, qp=start_qp)
+        else:
+            probe_kbps = sum(planned.probe_bits or 0 for planned in plan.minigops) / clip.duration_s / 1000
+            away = math.log2(probe_kbps / kbps) / OCTAVES_PER_QP  # where the pictures' QPs will be, from the probe's
+            settings = replace(settings, qp=clipped(round(start_qp + away) + headroom), picture_qp=True)
+        return InProcessSource(clip, settings, episode, plan, 0.0 if self._taste is None else self._taste.cpu_s)
+
+    def _guess(self, kbps: float, buffer_s: float) -> int:
+        if self._taste is None:
+            self._taste = taste(self.clip, self.settings)
+        return self._taste.qp_for(kbps, buffer_s)
 
 
 def open_source(clip: Clip, settings: EncoderSettings = RANDOM_ACCESS, **options: Any) -> InProcessSource:
@@ -277,6 +306,7 @@ def _checked(settings: EncoderSettings) -> EncoderSettings:
         )
     if settings.levels < 2:
         raise ConfigError(f"hierarchical_levels = {settings.levels} makes no mini-GOPs; use 2 to 5")
+    # Without recon the encoder measures errors of leaf pictures before it has filtered them.
     return replace(
-        settings, picture_qp=False, psnr=True, recon=False, rate_control="cqp" if settings.low_delay else "crf"
+        settings, picture_qp=False, psnr=True, recon=True, rate_control="cqp" if settings.low_delay else "crf"
     )
