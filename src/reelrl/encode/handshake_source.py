@@ -14,7 +14,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Self
 
 from reelrl.encode.handshake import SCHEMA, Message, decided_qp, file_name, read_episode, read_feedback, read_request
-from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder
+from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder, polls
 from reelrl.encode.handshake_process import EncoderProcess
 from reelrl.errors import EncoderError, EncoderTimeout, HandshakeError, RunError
 from reelrl.files import writable_folder
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest
 
 _RESTART_S = 30.0  # an encoder that was seen to go may be started again; longer than that nobody waits for it
+_LEAVING_S = 5.0  # the encoder of a trainer that was killed may still be on its way out
 _UNTOLD: dict[str, Any] = {
     "clip": "",
     "width": 0,
@@ -187,12 +188,15 @@ class HandshakeSource:
 
     def _clear_stale(self, *, rejoin: bool) -> None:
         """Remove what an earlier encode left; or, where its encoder is there and waits, leave all and `rejoin` it."""
-        try:
-            nobody = self._folder.lock(ENCODER)
-        except RunError:
-            if not rejoin:
-                raise
-            self._encoder_was_there = True
-            return
+        for waited_s in polls():
+            try:
+                nobody = self._folder.lock(ENCODER)
+                break
+            except RunError:
+                if rejoin:
+                    self._encoder_was_there = True
+                    return
+                if waited_s > _LEAVING_S:
+                    raise
         self._folder.clear()
         nobody.release()
