@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _TRIES = 3  # another process may take a free port in the moment between finding and using it
 _NO_ACTION = bytes((0,))
-_DYING_TICS = 2
+_DYING_TICS = 20  # at most; usually two
 _SETTLING_TICS = 8  # a level's first tics, in which players do not move whatever they are told
 
 
@@ -53,6 +53,7 @@ class Match:
         self._players.numbers = numbers.tolist()
         self._order = np.argsort(numbers)
         self._settle()
+        self._full_health = self.facts[:, COLUMN["HEALTH"]]
 
     @property
     def alive(self) -> bool:
@@ -86,28 +87,39 @@ class Match:
 
     def new_episode(self) -> None:
         """Begin anew in the same engines; chance goes on from where it was."""
-        # Co-operative games keep health and weapons from level to level; those who died get new ones. Nobody can die
-        # in a level that is over.
         if self.outcome == GOAL_REACHED:
-            self._tell_all(NEW_EPISODE)
-        self._tell_all(DIE)
-        self._wait(_DYING_TICS)
-        self._tell_all(NEW_EPISODE)
-        self._settle()
+            self._begin()  # nobody can die in a level that is over
+        # Co-operative games keep health and weapons from level to level; only those who died get new ones. One who
+        # came back quickly may have been hurt again before the others were dead.
+        for _ in range(_TRIES):
+            self._die()
+            self._begin()
+            if np.array_equal(self.facts[:, COLUMN["HEALTH"]], self._full_health):
+                break
 
     def close(self) -> None:
         """End all processes and remove what they shared. A second call does nothing."""
         self._players.end()
         self._clean()
 
+    def _begin(self) -> None:
+        self._tell_all(NEW_EPISODE)
+        self._settle()
+
     def _settle(self) -> None:
-        self._wait(_SETTLING_TICS - 1)
+        for _ in range(_SETTLING_TICS - 1):
+            self._tell_all(HOLD)
         self._tell_all(SHOW)
         self.outcome = WENT_ON
 
-    def _wait(self, tics: int) -> None:
-        for _ in range(tics):
-            self._tell_all(HOLD)
+    def _die(self) -> None:
+        deaths = self.facts[:, COLUMN["DEATHCOUNT"]]
+        self._tell_all(DIE)
+        for _ in range(_DYING_TICS):
+            self._tell_all(SHOW)
+            facts = self.facts
+            if np.all((facts[:, COLUMN["DEATHCOUNT"]] > deaths) | (facts[:, COLUMN["DEAD"]] > 0)):
+                break
 
     def _tell_all(self, kind: bytes) -> None:
         self._tell([kind + _NO_ACTION] * self.config.num_players)

@@ -69,9 +69,14 @@ map MAP01 "Nine rooms"
 }
 """
 
-_EACH_PLAYER = ", ".join(f'"Player{number}"' for number in range(1, 9))
-_TARGETS = "\n".join(
-    f"  Player{number}:\n    SARG A 4 A_RearrangePointers(AAPTR_PLAYER{number})\n    goto See" for number in range(1, 9)
+_NUMBERS = range(1, 9)
+_EACH_PLAYER = ", ".join(f'"Player{number}"' for number in _NUMBERS)
+_TARGETS = "".join(
+    f"""
+  Player{number}:
+    SARG A 4 A_TransferPointer(AAPTR_PLAYER{number}, AAPTR_DEFAULT, AAPTR_DEFAULT, AAPTR_TARGET)
+    goto See"""
+    for number in _NUMBERS
 )
 # An intruder bites and cannot shoot, so that intruders never fight each other. Its first argument is the seconds it
 # waits; then it goes for a player by lot, seen or not. (One who does not play is no target, and the lot is cast again.)
@@ -106,8 +111,7 @@ actor Intruder : Demon 20001
     loop
   Hunt:
     SARG A 1 A_Jump(256, {_EACH_PLAYER})
-    loop
-{_TARGETS}
+    loop{_TARGETS}
   Melee:
     SARG EF 8 A_FaceTarget
     SARG G 8 A_CustomMeleeAttack(random(4, 12), "demon/melee")
