@@ -32,7 +32,7 @@ class Decoder(nn.Module):
     def __init__(self, settings: AutoEncoderSettings, output_channels: int = 3) -> None:
         super().__init__()
         self.channels = output_channels
-        self.composes = settings.background
+        self.paint = settings.paint
         self.branches = nn.ModuleList(
             nn.Sequential(*_branch(settings, output_channels + 2, kernel, widths, latents, paddings))
             for kernel, widths, latents, paddings in zip(
@@ -40,18 +40,26 @@ class Decoder(nn.Module):
             )
         )
 
+    def start_at_background_(self) -> None:
+        """Zero the last layers, so that the first picture is the background and nothing has to be unlearned."""
+        for branch in self.branches:
+            nn.init.zeros_(branch[-1].weight)  # type: ignore[index]
+
     def forward(self, embeddings: Embeddings, background: Tensor) -> Tensor:
         votes = torch.stack([branch(each) for branch, each in zip(self.branches, embeddings, strict=True)])
-        return fuse(votes.float(), background if self.composes else None)
+        return fuse(votes.float(), background, self.paint)
 
 
-def fuse(votes: Tensor, background: Tensor | None) -> Tensor:
+def fuse(votes: Tensor, background: Tensor, paint: str) -> Tensor:
     """One picture from the branches' votes [3, N, colours + 2, H, W]."""
     colours, weights, covers = votes[:, :, :-2], votes[:, :, -2:-1], votes[:, :, -1:]
-    colour = torch.sigmoid((colours * weights.softmax(dim=0)).sum(dim=0))
-    if background is None:
+    colour = (colours * weights.softmax(dim=0)).sum(dim=0)
+    if paint == "difference":
+        return background + colour
+    colour = torch.sigmoid(colour)
+    if paint == "all":
         return colour
-    return background + torch.sigmoid(covers.sum(dim=0)) * (colour - background)
+    return background + torch.sigmoid(covers.sum(dim=0) - 1.0) * (colour - background)
 
 
 def _branch(

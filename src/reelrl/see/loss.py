@@ -28,14 +28,15 @@ class Losses(NamedTuple):
 def reconstruction_loss(picture: Tensor, frame: Tensor, weight: Tensor | None, settings: LossSettings) -> Losses:
     """The loss of `picture` against `frame`; `weight` [N, 1, H, W] says how much each pixel counts."""
     error = picture - frame
-    square, absolute = error.square(), error.abs()
     ssim = box_ssim(picture, frame)
-    per_pixel = settings.mse * square + settings.l1 * absolute
+    per_pixel = settings.mse * error.square() + settings.l1 * error.abs()
     if weight is not None:
         per_pixel = per_pixel * weight
     total = per_pixel.mean() + settings.ssim * (1 - ssim)
     with torch.no_grad():
-        mse, l1 = square.mean(), absolute.mean()
+        # Reported is what one sees: a picture has no darker than black.
+        seen = picture.clamp(0, 1) - frame
+        mse, l1 = seen.square().mean(), seen.abs().mean()
     return Losses(total, mse, l1, ssim.detach())
 
 

@@ -19,10 +19,12 @@ RATES: dict[str, float] = {
     "intentional": 0.5,
     "adam": 1e-3,
     "adamw": 1e-3,
-    "rmsprop": 1e-3,
-    "sgd": 0.1,
-    "muon": 0.01,
+    "rmsprop": 3e-4,
+    "sgd": 0.02,
+    "muon": 0.003,
 }
+# How slowly the size of each weight's gradient is forgotten. A stream that suddenly looks different wants it fast.
+SIZE_MEMORIES = {"adaptive-obgd": 0.999, "intentional": 0.999, "adam": 0.99, "adamw": 0.99, "rmsprop": 0.99}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,8 @@ class OptimiserSettings:
     lamda: float = 0.8
     kappa: float = 2.0
     beta1: float = 0.9
-    beta2: float = 0.999
+    beta2: float | None = None
+    """None is the optimiser's own, `SIZE_MEMORIES`."""
     weight_decay: float = 0.0
     clip_norm: float = 1.0
     """Gradients longer than this are shortened to it; 0 leaves them as they are."""
@@ -48,7 +51,7 @@ class OptimiserSettings:
             raise ConfigError(f"lr is {self.lr}; a rate is above 0, or null for the optimiser's own")
         for name in ("gamma", "lamda", "beta1", "beta2"):
             value = getattr(self, name)
-            if not 0 <= value <= 1 or (name.startswith("beta") and value == 1):
+            if value is not None and (not 0 <= value <= 1 or (name.startswith("beta") and value == 1)):
                 raise ConfigError(f"{name} is {value}; it is a share from 0 to 1")
         for name in ("kappa", "weight_decay", "clip_norm"):
             if getattr(self, name) < 0:
@@ -58,6 +61,11 @@ class OptimiserSettings:
     def rate(self) -> float:
         """The learning rate in force."""
         return RATES[self.name] if self.lr is None else self.lr
+
+    @property
+    def size_memory(self) -> float:
+        """The beta2 in force."""
+        return SIZE_MEMORIES.get(self.name, 0.0) if self.beta2 is None else self.beta2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +77,7 @@ class LossSettings:
     ssim: float = 0.1
     change: float = 1.0
     """Extra weight of a pixel that changed since the last frame."""
-    foreground: float = 1.0
+    foreground: float = 4.0
     """Extra weight of a pixel that differs from the background."""
 
     def __post_init__(self) -> None:
@@ -95,8 +103,8 @@ class AutoEncoderSettings:
     """A transformer block over the coarsest features."""
     sparsity: float = 0.5
     """Share of each unit's weights that start at zero."""
-    background: bool = True
-    """Compose over the running mean frame; False makes the branches paint every pixel."""
+    paint: Literal["difference", "cover", "all"] = "difference"
+    """What the branches paint: the difference from the background, patches that cover it, or every pixel."""
     background_frames: int = 2000
     """How many frames the running mean remembers."""
     change_floor: float = 0.02

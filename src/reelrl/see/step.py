@@ -6,6 +6,7 @@ idle, so learners that share a graph run beside each other, and each computes wh
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from reelrl.see.result import LearnResult
     from reelrl.see.streaming import StreamingAutoEncoder
@@ -87,12 +88,12 @@ class Graphed:
         streams = [torch.cuda.Stream() for _ in self._learners]  # type: ignore[no-untyped-call]
         outer = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         outer.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(outer):
+        with torch.cuda.stream(outer), _searching_for_fast_convolutions():
             for _ in range(WARM_UP_STEPS):
                 self._steps(streams)
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=outer):
+        with torch.cuda.graph(self._graph, stream=outer), _searching_for_fast_convolutions():
             self._results = self._steps(streams)
         for learner, state in zip(self._learners, saved, strict=True):
             learner.rewind(state)
@@ -110,6 +111,17 @@ class Graphed:
         for stream in streams:
             outer.wait_stream(stream)
         return results
+
+
+@contextmanager
+def _searching_for_fast_convolutions() -> Iterator[None]:
+    """Let cuDNN try its algorithms once per shape; worth it for shapes that are replayed for hours."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _kind(frame: Tensor) -> tuple[torch.Size, torch.dtype]:

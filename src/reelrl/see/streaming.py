@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from reelrl.errors import CheckpointError, ConfigError
+from reelrl.errors import CheckpointError
 from reelrl.see.background import Background
 from reelrl.see.change import PixelChangeDetector, compute_frame_difference
 from reelrl.see.decoder import Decoder
@@ -18,7 +17,7 @@ from reelrl.see.layers import sparse_init_
 from reelrl.see.loss import Losses, reconstruction_loss
 from reelrl.see.optim import descend, make_optimiser
 from reelrl.see.result import Embeddings, LearnResult
-from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings, OptimiserName, OptimiserSettings
+from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings
 from reelrl.see.step import fast_step
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ class StreamingAutoEncoder(nn.Module):
         self.encoder = Encoder(self.settings)
         self.decoder = Decoder(self.settings)
         sparse_init_(self, self.settings.sparsity, torch.Generator().manual_seed(self.settings.seed))
+        self.decoder.start_at_background_()
         self.to(device)
         self.optimiser = make_optimiser(list(self.parameters()), self.settings.optimiser)
         self.frames_seen = 0
@@ -56,7 +56,7 @@ class StreamingAutoEncoder(nn.Module):
     def decode(self, embeddings: Embeddings) -> Tensor:
         """Pictures [N, 3, 224, 224] in [0, 1]."""
         pictures: Tensor = self.decoder(embeddings, self.background.mean)
-        return pictures
+        return pictures.clamp(0, 1)
 
     def forward(self, frames: Tensor) -> Tensor:
         return self.decode(self.encode(frames))
@@ -90,7 +90,7 @@ class StreamingAutoEncoder(nn.Module):
             gradient_norm=norm,
             foreground_mse=foreground_mse,
             foreground_share=in_front.mean(),
-            reconstruction=picture.detach(),
+            reconstruction=picture,
             embeddings=(embeddings[0].detach(), embeddings[1].detach(), embeddings[2].detach()),
             change_mask=mask,
             frame=frame,
@@ -101,23 +101,12 @@ class StreamingAutoEncoder(nn.Module):
         weight = 1.0 + self.settings.loss.change * mask + self.settings.loss.foreground * in_front
         with torch.autocast(frame.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
             embeddings = self.encode(frame)
-            picture = self.decode(embeddings)
-        losses = reconstruction_loss(picture, frame, weight, self.settings.loss)
-        squares = (picture.detach() - frame).square().mean(dim=1, keepdim=True)
+            # Learned from before it is clamped: where a picture is too bright the gradient must not vanish.
+            painted = self.decoder(embeddings, self.background.mean)
+        losses = reconstruction_loss(painted, frame, weight, self.settings.loss)
+        picture = painted.detach().clamp(0, 1)
+        squares = (picture - frame).square().mean(dim=1, keepdim=True)
         return embeddings, picture, losses, (squares * in_front).sum() / in_front.sum().clamp(min=1.0)
-
-    def update_params(self, frame: Any, debug: bool = True) -> dict[str, Any]:
-        """One update from a picture [H, W, 3] or [3, H, W]; the figures as plain numbers, pictures if `debug`."""
-        from reelrl.see.frames import preprocess_frame
-
-        start = time.perf_counter()
-        result = self.learn(preprocess_frame(frame, device=self.device))
-        names = ("loss", "mse", "l1", "ssim", "gradient_norm", "foreground_mse")
-        figures: dict[str, Any] = {name: float(getattr(result, name)) for name in names}
-        seconds = time.perf_counter() - start
-        figures |= {"step_time": seconds, "fps": 1.0 / seconds, "frames": self.frames_seen}
-        figures |= {"change_mask": result.change_mask, "embeddings": result.embeddings}
-        return figures | ({"reconstruction": result.reconstruction} if debug else {})
 
     def training_state(self) -> dict[str, Tensor | int]:
         """Copies of everything that a bit-exact continuation needs, by name."""
@@ -159,18 +148,3 @@ class StreamingAutoEncoder(nn.Module):
             held[key].copy_(value)
         else:
             held[key] = value.to(parameter.device, copy=True)
-
-
-def create_streaming_ae(
-    input_channels: int = 3,
-    latent_channels: int = 3,
-    lr: float | None = None,
-    *,
-    optimizer: OptimiserName = "obgd",
-    device: str | torch.device = "cpu",
-) -> StreamingAutoEncoder:
-    """A model to be driven by `update_params`; classic ObGD unless `optimizer` names another."""
-    if input_channels != 3:
-        raise ConfigError(f"input_channels is {input_channels}; frames are RGB, so it is 3")
-    optimiser = OptimiserSettings(name=optimizer, lr=lr)
-    return StreamingAutoEncoder(AutoEncoderSettings(latent_channels=latent_channels, optimiser=optimiser), device)

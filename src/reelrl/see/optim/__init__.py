@@ -21,22 +21,22 @@ __all__ = ["AdaptiveObGD", "IntentionalSGD", "Muon", "ObGD", "descend", "make_op
 
 def make_optimiser(parameters: list[torch.nn.Parameter], settings: OptimiserSettings) -> Optimizer:
     """The optimiser that the settings name; on a GPU none of them waits for the host."""
-    lr, betas, decay = settings.rate, (settings.beta1, settings.beta2), settings.weight_decay
+    lr, betas, decay = settings.rate, (settings.beta1, settings.size_memory), settings.weight_decay
     trace = {"gamma": settings.gamma, "lamda": settings.lamda, "kappa": settings.kappa}
     on_gpu: dict[str, Any] = {"capturable": parameters[0].is_cuda}
     match settings.name:
         case "obgd":
             return ObGD(parameters, lr, **trace)
         case "adaptive-obgd":
-            return AdaptiveObGD(parameters, lr, **trace, beta2=settings.beta2)
+            return AdaptiveObGD(parameters, lr, **trace, beta2=settings.size_memory)
         case "intentional":
-            return IntentionalSGD(parameters, lr, settings.beta2)
+            return IntentionalSGD(parameters, lr, settings.size_memory)
         case "adam":
             return torch.optim.Adam(parameters, lr, betas, weight_decay=decay, fused=True, **on_gpu)
         case "adamw":
             return torch.optim.AdamW(parameters, lr, betas, weight_decay=decay, fused=True, **on_gpu)
         case "rmsprop":
-            return torch.optim.RMSprop(parameters, lr, settings.beta2, weight_decay=decay, **on_gpu)
+            return torch.optim.RMSprop(parameters, lr, settings.size_memory, weight_decay=decay, **on_gpu)
         case "sgd":
             return torch.optim.SGD(parameters, lr, settings.beta1, weight_decay=decay, fused=True)
         case "muon":
