@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ANCHORS: dict[Goal, tuple[str, ...]] = {"vbr": ("vbr1", "vbr2", "crf"), "cbr": ("cbr", "crf")}
 """Whom everybody is compared with under each goal."""
 
-USUAL: dict[Goal, tuple[str, ...]] = {"vbr": ("crf-replay",), "cbr": ()}
+USUAL: dict[Goal, tuple[str, ...]] = {"vbr": ("crf-replay", "auto-boost", "rate-model"), "cbr": ("leaky-bucket",)}
 """Controllers that are always looked at."""
 
 LEAST_KBPS = 1

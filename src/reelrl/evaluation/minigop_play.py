@@ -13,12 +13,16 @@ import reelrl.encode
 from reelrl.encode.encode_cache import CpuClock, Encode, Stream, cached_encode
 from reelrl.encode.features import frame_features
 from reelrl.encode.learned_minigop import LearnedMiniGop, load_controller
+from reelrl.encode.minigop_oracle import DirectSearch
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import open_source
+from reelrl.encode.minigop_source import Preparation
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
     from reelrl.evaluation.minigop import Protocol
+
+_CODE = ("plan", "probe", "pyramid", "source", "start", "state")
+"""Modules between a controller's words and the encoder."""
 
 
 def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Encode:
@@ -26,10 +30,14 @@ def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Enco
     settings = replace(how.settings, ssim=True)
 
     def make_stream() -> Stream:
-        source = open_source(clip, settings, kbps=kbps, goal=how.goal, buffer_s=how.buffer_s)
-        run = run_controller(source, load_controller(spec), how.seed)
+        controller, prepared = load_controller(spec), Preparation(clip, settings)
+        if isinstance(controller, DirectSearch):
+            controller.study(prepared)
+        source = prepared.source(kbps=kbps, goal=how.goal, buffer_s=how.buffer_s)
+        run = run_controller(source, controller, how.seed)
+        searched = controller.encodes if isinstance(controller, DirectSearch) else 0
         seconds = _analysis_s(clip) + source.probe_cpu_s + run.cpu_s
-        return Stream(source.packets, seconds, run.episode.passes + 1, run.deltas)
+        return Stream(source.packets, seconds, run.episode.passes + 1 + searched, run.deltas)
 
     decisions = {"by": identity(spec), "kbps": kbps, "goal": how.goal, "buffer_s": how.buffer_s, "seed": how.seed}
     return cached_encode(clip, settings, decisions, make_stream, with_vmaf=how.with_vmaf)
@@ -58,6 +66,7 @@ def identity(spec: str) -> dict[str, Any]:
     """Who decides, as plain data: the words, the policy's bytes, and the code. Edited code is another controller."""
     controller = load_controller(spec)
     policy = controller.path.read_bytes() if isinstance(controller, LearnedMiniGop) else b""
-    files = {*Path(reelrl.encode.__path__[0]).glob("*minigop*.py"), Path(inspect.getfile(type(controller)))}
+    folder = Path(reelrl.encode.__path__[0])
+    files = {*(folder / f"minigop_{part}.py" for part in _CODE), Path(inspect.getfile(type(controller)))}
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
     return {"spec": spec, "policy": hashlib.sha256(policy).hexdigest(), "code": code.hexdigest()}
