@@ -4,7 +4,7 @@ reel encode in.y4m -o out.mkv --bitrate 500                              one pro
 reel encode in.y4m -o out.mkv --bitrate 500 --policy runs/0007           by a trained agent
 reel encode in.y4m -o out.mkv --bitrate 500 --compare                    and the encoder's own VBR beside it
 reel encode in.y4m -o out.ivf --bitrate 500 --structure low_delay        no probe, within a second's buffer
-reel encode in.y4m -o out.mkv --crf 40 --policy complexity               the bits of CRF 40, placed elsewhere
+reel encode in.y4m -o out.mkv --crf 40                                   the bits of CRF 40, placed by the policy
 
 A policy is a controller's name, a run folder, a policy file or "package.module:Class". Output: .mkv .mp4 .webm .ivf.
 """

@@ -1,0 +1,134 @@
+"""`reel encode` on real files: what it writes, tells and refuses, and that nothing is left when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reelrl.cli.main import main
+from reelrl.content.clip import Clip
+from reelrl.content.writers import write_video
+from tests.encode.fixtures import own_cache  # noqa: F401
+from tests.encode.makers import scene
+
+CLIP = scene("street", 40, (64, 64))
+QUICK = ["--preset", "12", "--bitrate", "40"]
+REPLAY = ["--policy", "crf-replay"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_video("in.y4m", CLIP)
+    return tmp_path
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def figures(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["encode", "in.y4m", *arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("name", ["out.mkv", "out.mp4", "out.webm", "out.ivf"])
+def test_the_stream_plays_and_is_what_the_summary_says(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    told = figures(capsys, "-o", name, *QUICK, *REPLAY)
+    clip = Clip.open(name)
+    assert (clip.width, clip.height, clip.frame_count, clip.fps) == (64, 64, 40, CLIP.fps)
+    assert told["kbps"] == pytest.approx(told["size_bytes"] * 8 / CLIP.duration_s / 1000)
+    assert 0 <= Path(name).stat().st_size - told["size_bytes"] < 2500
+    assert told["rate_error"] == pytest.approx(told["kbps"] / 40 - 1)
+    assert (told["passes"], told["frames"], told["target_kbps"]) == (2, 40, 40)
+
+
+def test_the_usual_policy_meets_the_bitrate_after_a_probe(capsys: pytest.CaptureFixture[str]) -> None:
+    told = figures(capsys, "-o", "out.mkv", *QUICK)
+    assert (told["policy"], told["passes"]) == ("rate-model", 2)
+    assert abs(told["rate_error"]) < 0.15  # forty frames leave few decisions to correct with
+
+
+def test_low_delay_stays_within_a_second_of_the_bitrate(capsys: pytest.CaptureFixture[str]) -> None:
+    told = figures(capsys, "-o", "out.mkv", "--structure", "low_delay", *QUICK)
+    assert (told["policy"], told["passes"]) == ("leaky-bucket", 1)
+    assert abs(told["rate_error"]) * CLIP.duration_s < 1
+
+
+def test_at_a_quality_the_bits_of_the_encoder_alone_are_spent(capsys: pytest.CaptureFixture[str]) -> None:
+    told = figures(capsys, "-o", "out.mkv", "--preset", "12", "--crf", "45", *REPLAY, "--compare")
+    assert told["compare"]["mode"] == "crf"
+    assert told["compare"]["rate_error"] == pytest.approx(0, abs=1e-9)
+    assert abs(told["rate_error"]) < 0.1  # whole QPs on a tiny picture
+
+
+def test_the_comparison_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["encode", "in.y4m", "-o", "out.mkv", *QUICK, *REPLAY, "--compare"]) == 0
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert words[:4] == ["policy", "coded", "alone", "differ"]
+
+
+def test_the_same_command_writes_the_same_file(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.mkv", "b.mkv"):
+        figures(capsys, "-o", name, *QUICK)
+    assert Path("a.mkv").read_bytes() == Path("b.mkv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "reason"),
+    [
+        (["-o", "out.avi", "--bitrate", "40"], 1, "out.avi: unknown kind of file"),
+        (["-o", "none/out.mkv", "--bitrate", "40"], 1, "there is no folder none"),
+        (["-o", "out.mkv", "--bitrate", "-3"], 1, "--bitrate -3; give kbit/s above zero"),
+        (["-o", "out.mkv", "--bitrate", "40", "--policy", "runs/none"], 1, "no run at runs/none"),
+        (["-o", "out.mkv", "--crf", "40", "--structure", "low_delay", *REPLAY], 1, "low delay needs kbps"),
+        (["-o", "out.mkv"], 2, "--bitrate"),
+        (["-o", "out.mkv", "--bitrate", "40", "--crf", "40"], 2, "not allowed with"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_the_work(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, reason: str
+) -> None:
+    assert main(["encode", "in.y4m", *arguments]) == status
+    assert reason in capsys.readouterr().err
+    assert names_in(folder) == ["in.y4m"]
+
+
+def test_on_a_terminal_the_passes_are_shown(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "reelrl.cli.main", "encode", "in.y4m", "-o", "out.mkv", *QUICK, *REPLAY]
+    done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "prepare" in shown
+    assert "100%   40 / 40 frames" in shown
+    assert done.stdout.startswith("policy")
+
+
+def test_ctrl_c_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
+    Path("out.mkv").write_bytes(b"old")
+    write_video("long.y4m", scene("street", 120, (352, 288)))
+    before = names_in(folder)
+    command = [sys.executable, "-m", "reelrl.cli.main", "encode", "long.y4m", "-o", "out.mkv", "--preset", "4"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*command, "--bitrate", "300", *REPLAY], stdout=subprocess.PIPE, stderr=theirs) as program:
+        os.close(theirs)
+        shown = b""
+        while b"prepare" not in shown:  # the first bar: the work is under way
+            shown += os.read(ours, 1000)
+        program.send_signal(signal.SIGINT)
+        assert program.wait(30) == 130
+    os.close(ours)
+    assert Path("out.mkv").read_bytes() == b"old"
+    assert names_in(folder) == before
