@@ -153,7 +153,8 @@ def test_a_killed_feed_is_told_and_not_waited_for() -> None:
 
 
 def test_a_feed_that_hangs_is_given_up() -> None:
-    with FeedProcess("ale:Breakout", deadline_s=1.0) as feed:
+    with FeedProcess("ale:Breakout") as feed:
+        feed.deadline_s = 1.0
         os.kill(feed.pid, signal.SIGSTOP)
         with pytest.raises(ContentError, match="gave no picture for 1 s"):
             list(feed)

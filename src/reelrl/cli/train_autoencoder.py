@@ -26,6 +26,8 @@ from reelrl.progress import Progress, duration, spaced
 if TYPE_CHECKING:
     import argparse
 
+    import torch
+
     from reelrl.runs import Run
     from reelrl.see.training import AutoEncoderTrainer, AutoEncoderTraining
 
@@ -95,28 +97,19 @@ def _settings(args: argparse.Namespace) -> tuple[AutoEncoderTraining, int]:
     return config.override(config.merge(chosen, given), args.set), args.seed
 
 
-def _device(args: argparse.Namespace) -> Any:
-    import torch
-
+def _device(args: argparse.Namespace) -> torch.device:
+    """Where to learn, and on how many threads: as asked, else as the resumed run did."""
     from reelrl.runs import RunFolder
+    from reelrl.see.devices import use_device
 
     # Sums over other numbers of threads, or on another device, differ in the last bit.
     before = RunFolder(args.resume).meta["facts"] if args.resume else {}
-    threads = before.get("threads", 1) if args.threads is None else args.threads
-    if threads < 1:
-        raise ConfigError(f"threads = {threads}; give 1 or more")
-    torch.set_num_threads(threads)
-    name = args.device or before.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"device {name!r} cannot be used ({reason}); choose cpu, or cuda with a GPU") from error
-    return device
+    return use_device(
+        args.device or before.get("device"), before.get("threads", 1) if args.threads is None else args.threads
+    )
 
 
-def _run_folder(args: argparse.Namespace, settings: AutoEncoderTraining, seed: int, device: Any) -> Run:
+def _run_folder(args: argparse.Namespace, settings: AutoEncoderTraining, seed: int, device: torch.device) -> Run:
     from reelrl.content.feed_process import FeedProcess
     from reelrl.runs import Run
 

@@ -42,10 +42,10 @@ DEADLINE_S = 120.0  # without a picture; coming back into a long episode takes s
 class FeedProcess:
     """The shots of a feed, from `start`. Iteration ends where the feed does."""
 
-    def __init__(self, name: str, seed: int = 0, start: Position = START, *, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, name: str, seed: int = 0, start: Position = START) -> None:
         self.name = name
         self.received = 0
-        self._deadline_s = deadline_s
+        self.deadline_s = DEADLINE_S
         self._pipe, theirs = os.pipe()
         with suppress(OSError):  # a pipe of the usual size works too, with less ahead
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -121,9 +121,9 @@ class FeedProcess:
             raise ContentError(f"{self.name} was closed; open it anew")
         done = 0
         while done < len(view):
-            if not select.select([self._pipe], [], [], self._deadline_s)[0]:
+            if not select.select([self._pipe], [], [], self.deadline_s)[0]:
                 raise ContentError(
-                    f"{self.name} gave no picture for {self._deadline_s:g} s, after {self.received}; "
+                    f"{self.name} gave no picture for {self.deadline_s:g} s, after {self.received}; "
                     "it hangs or is too slow: try it alone"
                 )
             count = os.readv(self._pipe, [view[done:]])

@@ -99,7 +99,9 @@ class AutoEncoderTrainer:
             self.window.count, self.window.sums = saved.state["window"]["count"], saved.state["window"]["sums"]
             self.position = Position(*saved.state["position"])
         except (KeyError, TypeError, RuntimeError) as error:
-            raise CheckpointError(f"{saved.folder} does not fit this training ({error}); use its own run") from error
+            raise CheckpointError(
+                f"{saved.folder} does not fit this training ({_first_line(error)}); use its own run"
+            ) from error
         self.frames_done = saved.step
         return True
 
@@ -200,6 +202,10 @@ class Window:
         self.latest = {**{name: means[name] for name in monitor.FIGURES}, **yardsticks.summary(means)}
         self.run.log_metrics(step, self.latest)
         self.count, self.sums = 0, [0.0] * len(COLUMNS)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(":")
 
 
 def _below(prefix: str, tensors: dict[str, Any]) -> dict[str, Any]:
