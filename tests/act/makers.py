@@ -18,7 +18,8 @@ NO_OP, FORWARD, TURN_LEFT, ATTACK = 0, 1, 2, 6
 
 
 def small_config(players: int = 2, **changes: Any) -> VZCoopConfig:
-    return VZCoopConfig(**({"num_players": players, "skip": 4, "screen_resolution": SMALL} | changes))
+    settings: dict[str, Any] = {"num_players": players, "skip": 4, "screen_resolution": SMALL}
+    return VZCoopConfig(**settings | changes)
 
 
 def coop_env(players: int = 2, frame_stack: int = 1, max_steps: int | None = None, **changes: Any) -> Any:

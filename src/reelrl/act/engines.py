@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,13 @@ def states(group: int) -> list[str]:
     # After the command's name, which may hold anything but ends with the last bracket: state, parent, group.
     rows = [_read(pid, "stat").rpartition(")")[2].split()[:3] for pid in _processes()]
     return [row[0] for row in rows if len(row) == 3 and int(row[2]) == group and row[0] != "Z"]
+
+
+def wait_for_end(group: int, seconds: float) -> None:
+    """Return when a killed process group is gone, or after so many seconds."""
+    until = time.monotonic() + seconds
+    while states(group) and time.monotonic() < until:
+        time.sleep(0.002)
 
 
 def _ours() -> dict[int, int]:

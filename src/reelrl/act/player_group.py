@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reelrl.act.shared_pictures import SharedPictures
 
 _LAST_WORDS = 600
+_GRACE_S = 5.0  # for killed engines to be gone: some milliseconds on an idle machine
 
 
 class PlayerGroup:
@@ -145,6 +146,7 @@ def _end(
             os.killpg(child.pid, signal.SIGKILL)
     for index, child in children.items():
         child.wait()
+        engines.wait_for_end(child.pid, _GRACE_S)
         engines.remove_shared_memory(memory.engine_id(index))
 
 

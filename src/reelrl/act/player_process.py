@@ -148,7 +148,7 @@ def _watch(connection: socket.socket, part: Part, memory: SharedPictures) -> Non
     identity = ""
     # The engine is found in this process's memory map: ViZDoom tells its id only when the start has succeeded.
     while not gone.poll(None if identity else 10):
-        found = re.search(r"/dev/shm/ViZDoomSM(\w+)", Path("/proc/self/maps").read_text())
+        found = re.search(r"/dev/shm/ViZDoom(?:MQCtr|MQDoom|SM)(\w+)", Path("/proc/self/maps").read_text())
         if found and not identity:
             identity = found[1]
             memory.tell_engine(part.player, identity)
