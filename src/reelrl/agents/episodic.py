@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from reelrl.agents.constrained_sac import ConstrainedSac, MultiplierTerms
@@ -76,8 +77,8 @@ class OneAtATime(DummyVecEnv):  # type: ignore[misc]
 
 
 def make_sac(settings: SacSettings, env: OneAtATime, *, seed: int, device: str = "cpu") -> ConstrainedSac:
-    """A new learner that trains after each episode."""
-    return ConstrainedSac(
+    """A new learner that trains after each episode; its figures stay in `model.logger.name_to_value`."""
+    model = ConstrainedSac(
         "MlpPolicy",
         env,
         limits=settings.cost_limits,
@@ -96,6 +97,8 @@ def make_sac(settings: SacSettings, env: OneAtATime, *, seed: int, device: str =
         seed=seed_for(seed, "learner") % 2**31,
         device=device,
     )
+    model.set_logger(Logger(None, []))
+    return model
 
 
 def learn_episode(

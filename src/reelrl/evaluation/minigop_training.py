@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from gymnasium.wrappers import TransformReward
-from stable_baselines3.common.logger import Logger
 
 from reelrl import checkpoint_file
 from reelrl.agents import checkpointing
@@ -111,7 +110,6 @@ class MiniGopTrainer:
         scaled = TransformReward(TwoSided(self.env), lambda reward: settings.reward_scale * float(reward))
         device = str(pick_device(settings.device))
         self.model = make_sac(settings.sac, OneAtATime(scaled), seed=seed, device=device)
-        self.model.set_logger(Logger(None, []))
         self.next_episode = (settings.start_epoch - 1) * len(videos)
         self.played: list[Figures] = []  # in the epoch under way
         self.figures: Figures = {}  # of the last whole epoch
