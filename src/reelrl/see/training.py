@@ -204,9 +204,5 @@ class Window:
         self.count, self.sums = 0, [0.0] * len(COLUMNS)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(":")
-
-
 def _below(prefix: str, tensors: dict[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
