@@ -1,8 +1,11 @@
 """Three mirrored branches of transposed convolutions, and a fusion that decides per pixel whom to believe.
 
-Each branch says a colour, how much its colour counts, and whether it covers the background at all:
+Each branch says a colour for every pixel and how much its word counts there:
 
-    picture = background + cover * (sigmoid(colours weighed by softmax) - background)
+    picture = background + sum of colours * softmax of weights
+
+A sprite in front of the background is thus a difference from it, and a picture of nothing new is all zeros. Painting
+whole pixels through a last sigmoid ("all") is there for comparison: its flat ends make it learn far more slowly.
 
 Output padding makes each branch end at 224 x 224, so nothing is resized and sprites stay sharp.
 """
@@ -18,7 +21,7 @@ from reelrl.see.layers import LayerNormalization, ResidualBlock, TransformerBloc
 from reelrl.see.settings import KERNELS, AutoEncoderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from reelrl.see.result import Embeddings
 
@@ -31,10 +34,9 @@ class Decoder(nn.Module):
 
     def __init__(self, settings: AutoEncoderSettings, output_channels: int = 3) -> None:
         super().__init__()
-        self.channels = output_channels
         self.paint = settings.paint
         self.branches = nn.ModuleList(
-            nn.Sequential(*_branch(settings, output_channels + 2, kernel, widths, latents, paddings))
+            nn.Sequential(*_branch(settings, output_channels + 1, kernel, widths, latents, paddings))
             for kernel, widths, latents, paddings in zip(
                 KERNELS, settings.widths, settings.latents, OUTPUT_PADDINGS, strict=True
             )
@@ -46,20 +48,13 @@ class Decoder(nn.Module):
             nn.init.zeros_(branch[-1].weight)  # type: ignore[index]
 
     def forward(self, embeddings: Embeddings, background: Tensor) -> Tensor:
-        votes = torch.stack([branch(each) for branch, each in zip(self.branches, embeddings, strict=True)])
-        return fuse(votes.float(), background, self.paint)
+        return self.fuse([branch(each) for branch, each in zip(self.branches, embeddings, strict=True)], background)
 
-
-def fuse(votes: Tensor, background: Tensor, paint: str) -> Tensor:
-    """One picture from the branches' votes [3, N, colours + 2, H, W]."""
-    colours, weights, covers = votes[:, :, :-2], votes[:, :, -2:-1], votes[:, :, -1:]
-    colour = (colours * weights.softmax(dim=0)).sum(dim=0)
-    if paint == "difference":
-        return background + colour
-    colour = torch.sigmoid(colour)
-    if paint == "all":
-        return colour
-    return background + torch.sigmoid(covers.sum(dim=0) - 1.0) * (colour - background)
+    def fuse(self, votes: Sequence[Tensor], background: Tensor) -> Tensor:
+        """One picture from each branch's votes [N, colours + 1, H, W]."""
+        stacked = torch.stack(list(votes)).float()
+        colour = (stacked[:, :, :-1] * stacked[:, :, -1:].softmax(dim=0)).sum(dim=0)
+        return torch.sigmoid(colour) if self.paint == "all" else background + colour
 
 
 def _branch(

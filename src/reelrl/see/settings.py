@@ -103,8 +103,8 @@ class AutoEncoderSettings:
     """A transformer block over the coarsest features."""
     sparsity: float = 0.5
     """Share of each unit's weights that start at zero."""
-    paint: Literal["difference", "cover", "all"] = "difference"
-    """What the branches paint: the difference from the background, patches that cover it, or every pixel."""
+    paint: Literal["difference", "all"] = "difference"
+    """What the branches paint: the difference from the background, or every pixel from nothing."""
     background_frames: int = 2000
     """How many frames the running mean remembers."""
     change_floor: float = 0.02

@@ -6,13 +6,16 @@ idle, so learners that share a graph run beside each other, and each computes wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from reelrl.errors import ConfigError
+from reelrl.see.settings import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from reelrl.see.streaming import StreamingAutoEncoder
 
 WARM_UP_STEPS = 3
+Path = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class Step(Protocol):
@@ -34,14 +38,43 @@ def fast_step(learners: Sequence[StreamingAutoEncoder], mode: str) -> Step:
     on_gpu = learners[0].device.type == "cuda"
     if mode == "auto":
         mode = "graph" if on_gpu else "eager"
-    if mode.startswith("compiled"):
-        for learner in learners:
-            learner.score = torch.compile(learner.score, dynamic=False)  # type: ignore[method-assign]
+    # Several learners fill a GPU by themselves; the branches of one alone do not.
+    alone = len(learners) == 1 and mode.endswith("graph")
+    for learner in learners:
+        learner.speed = Speed(learner, compiled=mode.startswith("compiled"), streams=alone and on_gpu)
     if not mode.endswith("graph"):
         return OneByOne(learners)
     if not on_gpu:
         raise ConfigError(f"step is {mode!r}, but the model is on {learners[0].device}; a CUDA graph needs a GPU")
     return Graphed(learners)
+
+
+class Speed:
+    """The two halves of a learner's pass: its branches, which need nothing of each other, and the verdict on them."""
+
+    def __init__(self, learner: StreamingAutoEncoder, compiled: bool = False, streams: bool = False) -> None:
+        self._paths: list[Path] = [partial(learner.path, branch) for branch in range(len(KERNELS))]
+        self.judge = learner.judge
+        if compiled:
+            self._paths = [torch.compile(path, dynamic=False) for path in self._paths]
+            self.judge = torch.compile(learner.judge, dynamic=False)
+        self._streams = [torch.cuda.Stream() for _ in self._paths] if streams else []  # type: ignore[no-untyped-call]
+
+    def side_by_side(self, normalised: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Embeddings and votes of the branches; with streams they run, and later learn, at the same time."""
+        pairs = self._on_streams(normalised) if self._streams else [path(normalised) for path in self._paths]
+        return [embedding.detach() for embedding, _ in pairs], [votes for _, votes in pairs]
+
+    def _on_streams(self, normalised: Tensor) -> list[tuple[Tensor, Tensor]]:
+        outer = torch.cuda.current_stream()
+        pairs = []
+        for path, stream in zip(self._paths, self._streams, strict=True):
+            stream.wait_stream(outer)
+            with torch.cuda.stream(stream):
+                pairs.append(path(normalised))
+        for stream in self._streams:
+            outer.wait_stream(stream)
+        return pairs
 
 
 class OneByOne:
@@ -100,8 +133,8 @@ class Graphed:
         torch.cuda.synchronize()
 
     def _steps(self, streams: Sequence[torch.cuda.Stream]) -> list[LearnResult]:
-        outer = torch.cuda.current_stream()
         # All fork before any joins: a join in the loop would make each learner wait for the one before.
+        outer = torch.cuda.current_stream()
         for stream in streams:
             stream.wait_stream(outer)
         results = []

@@ -18,10 +18,10 @@ from reelrl.see.loss import Losses, reconstruction_loss
 from reelrl.see.optim import descend, make_optimiser
 from reelrl.see.result import Embeddings, LearnResult
 from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings
-from reelrl.see.step import fast_step
+from reelrl.see.step import Speed, fast_step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # A pixel this far from the background counts as something in front of it.
 FOREGROUND = 0.1
@@ -42,6 +42,7 @@ class StreamingAutoEncoder(nn.Module):
         self.to(device)
         self.optimiser = make_optimiser(list(self.parameters()), self.settings.optimiser)
         self.frames_seen = 0
+        self.speed = Speed(self)
         self._fast_step = fast_step([self], self.settings.step)
 
     @property
@@ -76,7 +77,8 @@ class StreamingAutoEncoder(nn.Module):
         frame = to_input(raw)
         mask = self.detector(frame)
         in_front = (compute_frame_difference(frame, self.background.mean) > FOREGROUND).float()
-        embeddings, picture, losses, foreground_mse = self.score(frame, mask, in_front)
+        embeddings, votes = self.speed.side_by_side(self.background.normalise(frame))
+        losses, picture, foreground_mse = self.speed.judge(votes, frame, mask, in_front)
         self.optimiser.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
         loss = losses.total.detach()
@@ -91,22 +93,28 @@ class StreamingAutoEncoder(nn.Module):
             foreground_mse=foreground_mse,
             foreground_share=in_front.mean(),
             reconstruction=picture,
-            embeddings=(embeddings[0].detach(), embeddings[1].detach(), embeddings[2].detach()),
+            embeddings=(embeddings[0], embeddings[1], embeddings[2]),
             change_mask=mask,
             frame=frame,
         )
 
-    def score(self, frame: Tensor, mask: Tensor, in_front: Tensor) -> tuple[Embeddings, Tensor, Losses, Tensor]:
-        """Embeddings, picture and losses of one frame; changed pixels and those in front weigh more."""
+    def path(self, branch: int, normalised: Tensor) -> tuple[Tensor, Tensor]:
+        """One branch's embedding of a normalised frame, and its votes on the picture."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            embedding = self.encoder.branches[branch](normalised)
+            return embedding, self.decoder.branches[branch](embedding)
+
+    def judge(
+        self, votes: Sequence[Tensor], frame: Tensor, mask: Tensor, in_front: Tensor
+    ) -> tuple[Losses, Tensor, Tensor]:
+        """Losses, the picture and its foreground error; pixels that changed and those in front weigh more."""
         weight = 1.0 + self.settings.loss.change * mask + self.settings.loss.foreground * in_front
-        with torch.autocast(frame.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
-            embeddings = self.encode(frame)
-            # Learned from before it is clamped: where a picture is too bright the gradient must not vanish.
-            painted = self.decoder(embeddings, self.background.mean)
+        painted = self.decoder.fuse(votes, self.background.mean)
+        # Learned from before it is clamped: where a picture is too bright the gradient must not vanish.
         losses = reconstruction_loss(painted, frame, weight, self.settings.loss)
         picture = painted.detach().clamp(0, 1)
         squares = (picture - frame).square().mean(dim=1, keepdim=True)
-        return embeddings, picture, losses, (squares * in_front).sum() / in_front.sum().clamp(min=1.0)
+        return losses, picture, (squares * in_front).sum() / in_front.sum().clamp(min=1.0)
 
     def training_state(self) -> dict[str, Tensor | int]:
         """Copies of everything that a bit-exact continuation needs, by name."""
