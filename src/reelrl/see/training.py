@@ -99,9 +99,8 @@ class AutoEncoderTrainer:
             self.window.count, self.window.sums = saved.state["window"]["count"], saved.state["window"]["sums"]
             self.position = Position(*saved.state["position"])
         except (KeyError, TypeError, RuntimeError) as error:
-            raise CheckpointError(
-                f"{saved.folder} does not fit this training ({_first_line(error)}); use its own run"
-            ) from error
+            reason = str(error).strip().partition("\n")[0].rstrip(":")
+            raise CheckpointError(f"{saved.folder} does not fit this training ({reason}); use its own run") from error
         self.frames_done = saved.step
         return True
 
