@@ -136,6 +136,8 @@ def _steered(job: EncodeJob, policy: str, seed: int, watch: _Watch) -> MiniGopRu
     from reelrl.encode.minigop_source import open_source
 
     controller = load_controller(policy)
+    if controller.privileged:
+        raise ConfigError(f"{policy} codes the clip many times to decide once; see it with `reel evaluate minigop`")
     # Its hash, our analysis of it, and the probe; what is kept from an earlier time is not read again.
     with watch.phase("prepare", passes=2 if job.settings.low_delay else 3):
         source = open_source(job.clip, job.settings, kbps=job.kbps)
