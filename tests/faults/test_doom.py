@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig, engines, ports
+from reelrl.cli.main import main
 from reelrl.errors import ContentError, GameError, ReelError
 from tests.act.makers import NO_OP, coop_env, engine_of, footprint, small_config, together
 
@@ -225,22 +226,31 @@ def test_an_engine_that_crashes_at_its_start_is_told_with_its_last_words(tmp_pat
         coop_env(2, config_path=str(tmp_path)).reset()
 
 
-def test_what_others_left_behind_is_found_and_removed(trainer: subprocess.Popen[str]) -> None:
+def test_the_doctor_finds_what_a_dead_trainer_left_and_removes_it_when_asked(
+    trainer: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     players = players_of(trainer)
     held = footprint(players)
     assert not set(engines.leftovers().processes) & set(players), "what is in use is no leftover"
     # Stopped players cannot notice that their trainer is gone, nor can their engines.
     for pid in players:
         os.killpg(pid, signal.SIGSTOP)
+    while {state for pid in players for state in engines.states(pid)} != {"T"}:
+        time.sleep(0.01)
     trainer.kill()
     trainer.wait()
     found = engines.leftovers()
-    assert set(players) < set(found.processes), "the players and their engines"
+    assert {*players, *map(engine_of, players)} <= set(found.processes)
     assert set(held.shared_memory) <= set(found.shared_memory)
     assert set(held.folders) <= set(found.folders)
-    found.remove()
+    main(["doctor", "--quick"])
+    report = capsys.readouterr().out
+    assert f"process {players[0]}" in report
+    assert "run: reel doctor --clean" in report
+    assert held.left(), "it removes nothing unasked"
+    main(["doctor", "--quick", "--clean"])
+    assert str(held.shared_memory[0]) in capsys.readouterr().out
     assert held.left_after(2) == []
-    assert not set(engines.leftovers().processes) & set(players)
 
 
 @pytest.mark.long

@@ -37,11 +37,12 @@ class Finding:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
     parser.add_argument("--quick", action="store_true", help="skip the two-frame self-test of each encoder")
+    parser.add_argument("--clean", action="store_true", help="remove what Doom matches that were killed left behind")
 
 
 def run(args: argparse.Namespace) -> int:
     findings: list[Finding] = []
-    for finding in examine(self_test=not args.quick):
+    for finding in examine(self_test=not args.quick, clean=args.clean):
         findings.append(finding)
         if not args.json:
             _show(finding)
@@ -60,11 +61,12 @@ def _show(finding: Finding) -> None:
         output.line("", " " * 24, line)
 
 
-def examine(*, self_test: bool) -> Iterator[Finding]:
+def examine(*, self_test: bool, clean: bool = False) -> Iterator[Finding]:
     """All findings, cheap ones first."""
     yield from _machine()
     yield from _packages()
     yield from _folders()
+    yield _doom_leftovers(clean)
     for name in BACKENDS:
         yield _encoder(name, self_test)
 
@@ -147,6 +149,23 @@ def _data_folder(named: str | None) -> Finding:
 
 def _count_files(folder: Path) -> int:
     return sum(path.is_file() for path in folder.rglob("*")) if folder.is_dir() else 0
+
+
+def _doom_leftovers(clean: bool) -> Finding:
+    from reelrl.act import engines
+
+    found = engines.leftovers()
+    if not found:
+        return Finding("ok", "doom leftovers", "none")
+    named = [f"process {pid}" for pid in found.processes]
+    named += [str(path) for path in (*found.shared_memory, *found.folders)]
+    counts = (
+        f"{len(found.processes)} processes   {len(found.shared_memory)} shared memory   {len(found.folders)} folders"
+    )
+    if clean:
+        found.remove()
+        return Finding("ok", "doom leftovers", "\n".join([f"removed {counts}", *named]))
+    return Finding("note", "doom leftovers", "\n".join([f"{counts}; run: reel doctor --clean", *named]))
 
 
 def _encoder(name: str, self_test: bool) -> Finding:
