@@ -11,7 +11,7 @@ what would have come next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -20,6 +20,7 @@ from gymnasium.wrappers import TransformReward
 
 from reelrl import checkpoint_file
 from reelrl.agents import checkpointing
+from reelrl.agents.constrained_sac import MultiplierTerms
 from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
 from reelrl.agents.ppo import pick_device
 from reelrl.agents.training import Interrupted
@@ -39,6 +40,19 @@ if TYPE_CHECKING:
 Figures = dict[str, float]
 Step = tuple[float, dict[str, Any]]
 Structure = Literal["random_access", "low_delay"]
+
+
+# Costs are shares of the budget, about 0.01, and gains tenths of a dB: prices must be high to be felt, and move fast
+# because there are only hundreds of GOPs. Rate control is the base's; actions need little noise.
+LEARNER = SacSettings(
+    discount=0.98,
+    starts=120,
+    updates=4.0,
+    temperature=0.02,
+    target_entropy=-0.7,
+    cost_limits=(0.01, 0.01),
+    multiplier=MultiplierTerms(start=10.0, proportional=50.0, integral=10.0, derivative=20.0, ceiling=300.0),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +81,14 @@ class MiniGopTraining:
     preset: int = 8
     keyint: int = 161
     base: str = ""
-    max_delta: float = 3.0
+    max_delta: float = 1.5
     reward_scale: float = 10.0
     ckpt_interval: int = 5
     ckpt_dir: str = ""
     save_replay_buffer: bool = False
     baseline_stats: str = ""
     device: str = "cpu"
-    sac: SacSettings = field(default_factory=lambda: SacSettings(cost_limits=(0.01, 0.01)))
+    sac: SacSettings = LEARNER
 
     def __post_init__(self) -> None:
         for name in ("epochs", "start_epoch", "ckpt_interval"):
