@@ -72,6 +72,13 @@ def test_at_a_quality_the_bits_of_the_encoder_alone_are_spent(capsys: pytest.Cap
     assert abs(told["rate_error"]) < 0.1  # whole QPs on a tiny picture
 
 
+def test_decisions_are_exported_for_stock_tools(capsys: pytest.CaptureFixture[str]) -> None:
+    figures(capsys, "-o", "out.mkv", *QUICK, "--export-qpfile", "qp.txt", "--export-zones", "zones.txt")
+    assert len(Path("qp.txt").read_text().splitlines()) == CLIP.frame_count
+    zones = [line.split() for line in Path("zones.txt").read_text().splitlines()]
+    assert [zones[0][0], zones[-1][1]] == ["0", str(CLIP.frame_count)]
+
+
 def test_the_comparison_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["encode", "in.y4m", "-o", "out.mkv", *QUICK, *REPLAY, "--compare"]) == 0
     words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]

@@ -48,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--threads", type=int, default=1, metavar="N", help="of the encoder (default 1)")
     add("--frames", type=int, metavar="N", help="only the first N frames")
     add("--compare", action="store_true", help="also encode with the encoder's own rate control, and say who won")
+    add("--export-qpfile", metavar="FILE", help="also write the QP of each picture, for SVT-AV1's own program")
+    add("--export-zones", metavar="FILE", help="also write the decisions as zones for Av1an")
     options.add_seed(parser)
     options.add_json(parser)
 
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     _check_output(Path(args.output))
     job, watch = _job(args)
     policy = args.policy or DEFAULT_POLICY[args.structure]
-    done = _steered(job, policy, args.seed, watch)
+    done = _steered(job, policy, args, watch)
     encoded = Encoded(job.clip, job.settings, done.packets)
     encoded.save(args.output)
     facts: dict[str, Any] = {
@@ -129,8 +131,8 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
     return EncodeJob(watch.clip, settings.for_clip(clip), args.bitrate, constant=low_delay), watch
 
 
-def _steered(job: EncodeJob, policy: str, seed: int, watch: _Watch) -> MiniGopRun:
-    """The clip coded by the policy."""
+def _steered(job: EncodeJob, policy: str, args: argparse.Namespace, watch: _Watch) -> MiniGopRun:
+    """The clip coded by the policy, and its decisions exported where that was asked for."""
     from reelrl.encode.learned_minigop import load_controller
     from reelrl.encode.minigop_run import run_controller
     from reelrl.encode.minigop_source import open_source
@@ -142,7 +144,14 @@ def _steered(job: EncodeJob, policy: str, seed: int, watch: _Watch) -> MiniGopRu
     with watch.phase("prepare", passes=2 if job.settings.low_delay else 3):
         source = open_source(job.clip, job.settings, kbps=job.kbps)
     with watch.phase("encode"):
-        return run_controller(source, controller, seed)
+        done = run_controller(source, controller, args.seed)
+    if args.export_qpfile or args.export_zones:
+        from reelrl.encode.minigop_export import write_qp_file, write_zones
+
+        for path, write in ((args.export_qpfile, write_qp_file), (args.export_zones, write_zones)):
+            if path:
+                write(source, Path(path))
+    return done
 
 
 def _compare(job: EncodeJob, kbps: float, watch: _Watch) -> dict[str, Any]:
