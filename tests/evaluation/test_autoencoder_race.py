@@ -98,13 +98,13 @@ def test_contestants_are_named_by_optimiser_or_config_and_changed_by_plus() -> N
 
 def test_a_race_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     path, games = tmp_path / "race.json", ["ale:Breakout"]
-    race(entries(["adam"], games, 1), 12, Results(path, {}), keep=tmp_path / "kept")
+    race(entries(["adam"], games, 1), 12, Results(path, {}), keep=tmp_path / "kept", held_out=2)
     first = json.loads(path.read_bytes())["rows"]
     assert {row["contestant"] for row in first} == {"adam", *NAMES}
     assert (tmp_path / "kept" / "Breakout-adam-0.safetensors").exists()
     both = entries(["adam", "sgd"], games, 1)
     assert [entry.contestant for entry in Results(path, {}).missing(both, 12)] == ["sgd"]
-    race(both, 12, Results(path, {}))
+    race(both, 12, Results(path, {}), held_out=2)
     second = {row["contestant"]: row for row in json.loads(path.read_bytes())["rows"]}
     assert len(second) == 2 + len(NAMES)
     for row in first:  # the yardsticks were scored anew on the same frames

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
     "encode": ("reelrl.cli.encode", "encode a video at a bitrate, the QP of each mini-GOP by a policy"),
     "evaluate abr": ("reelrl.cli.evaluate_abr", "compare bitrate controllers on traces they have not seen"),
+    "evaluate autoencoder": ("reelrl.cli.evaluate_autoencoder", "measure an autoencoder in true bytes beside codecs"),
     "evaluate minigop": ("reelrl.cli.evaluate_minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate_superblock", "compare superblock maps by BD-rate on clips unseen"),
     "fit superblock": ("reelrl.cli.fit_superblock", "fit a map policy of a dozen weights to a quality metric"),

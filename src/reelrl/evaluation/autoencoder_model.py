@@ -82,7 +82,7 @@ def _load_model(path: Path) -> StreamingAutoEncoder:
     return model.eval()
 
 
-def training_pictures(subject: Subject, count: int = 64, every: int = 25) -> list[NDArray[np.uint8]]:
+def training_pictures(subject: Subject, count: int = 32, every: int = 50) -> list[NDArray[np.uint8]]:
     """Pictures of the stream that the model learned from."""
     return [picture for _, picture in _some(subject.source, subject.seed, count, 1, every - 1)]
 

@@ -152,8 +152,12 @@ def race(
     together: int = 24,
     seed: int = 0,
     keep: Path | None = None,
+    held_out: int = 100,
 ) -> None:
-    """Run what is missing, at most `together` learners in one pass. `keep` is a folder for what they have learned."""
+    """Run what is missing, at most `together` learners in one pass. `keep` is a folder for what they have learned.
+
+    In the end each is scored on `held_out` frames of episodes that it never saw.
+    """
     if frames < 1 or together < 1:
         raise ConfigError(f"frames {frames}, together {together}; both are 1 or more")
     if seed == HELD_OUT_SEED:
@@ -167,7 +171,7 @@ def race(
             one.run(seed, progress)
             if keep:
                 one.save(writable_folder(keep))
-            one.examine()  # last: who has this is done
+            one.examine(held_out)  # last: who has this is done
 
 
 def ordinary(
@@ -222,10 +226,10 @@ class _Pass:
                     self._close(now)
                 progress.update()
 
-    def examine(self) -> None:
+    def examine(self, frames: int) -> None:
         """Score what each learner knows in the end on episodes that it never saw."""
         for source in self._sources:
-            judge = Judge(source, device=self._device)
+            judge = Judge(source, frames, self._device)
             for place in self._watching(source):
                 self._results.rows[self._group[place].key]["held_out"] = judge.judge(self._learners[place])
         self._results.write()

@@ -99,7 +99,7 @@ def embedding_points(subject: Subject, training: Tensor, judge: Judge) -> list[R
     return points
 
 
-def codec_points(judge: Judge, native: Sequence[NDArray[np.uint8]]) -> list[RatePoint]:
+def codec_points(judge: Judge) -> list[RatePoint]:
     """Image codecs on the same frames; the lossless ones also on the source's own pictures."""
     pictures = [_to_picture(frame) for frame in judge.frames]
     points = []
@@ -114,7 +114,7 @@ def codec_points(judge: Judge, native: Sequence[NDArray[np.uint8]]) -> list[Rate
     ]
     for name, code in lossless:
         points.append(RatePoint(name, "224x224", _mean_size([code(picture) for picture in pictures]), perfect))
-        points.append(RatePoint(name, "own size", _mean_size([code(picture) for picture in native]), perfect))
+        points.append(RatePoint(name, "own size", _mean_size([code(picture) for picture in judge.native]), perfect))
     points.append(RatePoint("27x27 resize", "raw bytes", 27.0 * 27 * 3, judge(through_27x27(judge.frames))))
     return points
 

@@ -1,0 +1,144 @@
+"""Rate and probe of an autoencoder. The models here have seen a few frames only: what is tested is the measuring."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from reelrl.cli.main import main
+from reelrl.errors import CheckpointError, ConfigError
+from reelrl.evaluation import autoencoder_rate as rate
+from reelrl.evaluation.autoencoder_model import Judge, Subject, decode, encode, load_subject, training_pictures
+from reelrl.evaluation.autoencoder_probe import STRENGTHS, labelled_frames, ridge_r2
+from reelrl.evaluation.autoencoder_yardsticks import HELD_OUT_SEED
+from reelrl.see.embedding_file import Quantiser
+from reelrl.see.frames import to_input
+from reelrl.see.settings import AutoEncoderSettings
+from reelrl.see.streaming import StreamingAutoEncoder
+from reelrl.see.weights import save_weights
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = "ale:Breakout"
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    torch.set_num_threads(1)
+    model = StreamingAutoEncoder(AutoEncoderSettings())
+    whole = Subject("few-frames", model, SOURCE, 0)
+    for picture in training_pictures(whole, 12, 5):
+        model.learn(torch.from_numpy(picture).permute(2, 0, 1))
+    return whole
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    return Judge(SOURCE, 3)
+
+
+@pytest.fixture(scope="module")
+def points(subject: Subject, judge: Judge) -> list[rate.RatePoint]:
+    frames = torch.cat([to_input(torch.from_numpy(p).permute(2, 0, 1)) for p in training_pictures(subject, 4)])
+    return rate.embedding_points(subject, frames, judge) + rate.codec_points(judge)
+
+
+def test_more_bytes_buy_less_noise(points: list[rate.RatePoint]) -> None:
+    for name in (rate.ALONE, rate.TOGETHER, rate.DIFFERENCES):
+        curve = [point for point in points if point.codec == name]
+        assert len(curve) == len(rate.NOISE)
+        sizes = [point.bytes_per_frame for point in curve]
+        assert sizes == sorted(sizes)
+    unquantised = next(point for point in points if point.codec == "embedding, float32")
+    finest = [point for point in points if point.codec == rate.TOGETHER][-1]
+    assert finest.figures["mse"] == pytest.approx(unquantised.figures["mse"], rel=0.05)
+
+
+def test_a_file_of_its_own_costs_a_header_more_and_differences_cost_less(points: list[rate.RatePoint]) -> None:
+    alone, together, differences = (
+        [point.bytes_per_frame for point in points if point.codec == name][-1]
+        for name in (rate.ALONE, rate.TOGETHER, rate.DIFFERENCES)
+    )
+    assert alone > together >= differences
+
+
+def test_the_steps_add_no_more_noise_than_was_allowed(subject: Subject, judge: Judge) -> None:
+    known = encode(subject.model, judge.frames)
+    worth = rate.channel_worth(subject.model, known)
+    allowed = 1e-6
+    scale = (12 * allowed / sum(branch[0].size for branch in known)) ** 0.5
+    quantiser = Quantiser.fit(known, worth, scale)
+    coarse = decode(subject.model, quantiser.values(quantiser.numbers(known)))
+    added = float((coarse - decode(subject.model, known)).square().mean())
+    # Less where a picture is still: what lies on a centre is told without an error.
+    assert 0 < added < 1.5 * allowed
+
+
+def test_lossless_is_exact_and_its_own_size_is_smaller(points: list[rate.RatePoint]) -> None:
+    large, own = [point for point in points if point.codec == "lossless WebP"]
+    assert own.bytes_per_frame < large.bytes_per_frame
+    # The picture of 8 bits, against the frame before it was rounded to them.
+    assert (own.figures["psnr_db"] or 0) > 58
+    assert rate.best_within(points, "lossless WebP", own.bytes_per_frame - 1) is None
+    best = rate.best_within(points, "JPEG", 3000)
+    assert best is not None
+    assert best.bytes_per_frame <= 3000
+
+
+def test_a_ridge_finds_what_is_linear_and_nothing_in_noise() -> None:
+    rng = np.random.default_rng(0)
+    features, weights = rng.normal(size=(300, 40)), rng.normal(size=40)
+    part = np.repeat([0, 1, 2], 100)
+    target = features @ weights + 5
+    target[::7] = np.nan  # frames that do not show it
+    found, strength, sizes = ridge_r2(features @ features.T, target, part)
+    assert found > 0.99
+    assert strength in STRENGTHS
+    assert sum(sizes) == np.isfinite(target).sum()
+    nothing, _, _ = ridge_r2(features @ features.T, rng.normal(size=300), part)
+    assert nothing < 0.2
+
+
+def test_parts_of_the_probe_share_no_episode() -> None:
+    data = labelled_frames("Breakout", 400)
+    assert set(data.part) == {0, 1, 2}
+    assert data.places.shape == (400, 3)
+    with pytest.raises(ConfigError, match="episodes"):
+        labelled_frames("Breakout", 10)
+
+
+def test_weights_that_cannot_be_judged_are_refused(subject: Subject, tmp_path: Path) -> None:
+    path = tmp_path / "mine.safetensors"
+    save_weights(subject.model, path)
+    with pytest.raises(ConfigError, match="--source"):
+        load_subject(path)
+    same = load_subject(path, source=SOURCE)
+    for name, value in same.model.state_dict().items():
+        assert torch.equal(value, subject.model.state_dict()[name])
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match=r"mine\.safetensors"):
+        load_subject(path, source=SOURCE)
+    with pytest.raises(ConfigError, match="held-out"):
+        replace(subject, seed=HELD_OUT_SEED)
+
+
+def test_the_command_leaves_a_page_and_records(
+    subject: Subject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_weights(subject.model, tmp_path / "Breakout-default-0.safetensors")
+    asked = ["evaluate", "autoencoder", str(tmp_path / "Breakout-default-0.safetensors"), "-o", str(tmp_path / "out")]
+    assert main([*asked, "--frames", "2", "--probe-frames", "400"]) == 0
+    assert "| lossless WebP |" in capsys.readouterr().out
+    (report,) = json.loads((tmp_path / "out" / "results.json").read_bytes())["reports"]
+    assert {result["place"] for result in report["probe"]} == {"ball x", "ball y", "paddle x"}
+    html = (tmp_path / "out" / "index.html").read_text()
+    assert "JPEG" in html
+    assert "<script" not in html
+    for name in ("rate.csv", "probe.csv"):
+        assert (tmp_path / "out" / name).read_text().count("\n") > 3
