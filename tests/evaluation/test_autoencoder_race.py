@@ -130,9 +130,9 @@ def test_tables_put_the_best_first_and_tell_the_spread() -> None:
     rows = [row("slow", 0, 0.004), row("quick", 0, 0.001), row("quick", 1, 0.002)]
     assert tables.table(rows, 1000, "mse") == (
         ["contestant", "Breakout"],
-        [["quick", "1.50 (1.00-2.00)"], ["slow", "4.00"]],
+        [["quick", "1.500 (1.000-2.000)"], ["slow", "4.000"]],
     )
-    assert "| quick | 1.50 (1.00-2.00) |" in tables.markdown(rows)
+    assert "| quick | 1.500 (1.000-2.000) |" in tables.markdown(rows)
 
 
 def test_a_race_needs_neither_numba_nor_opencv_nor_av_nor_tensorboard() -> None:

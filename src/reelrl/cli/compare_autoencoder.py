@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.ordinary:
         autoencoder_race.ordinary(sources, args.frames, args.ordinary, results, device=args.device, seed=args.seed)
+    results.write()
     rows = list(results.rows.values())
     text = autoencoder_tables.markdown(rows)
     write_atomic(args.out.with_suffix(".md"), text)

@@ -163,6 +163,8 @@ def race(
     if seed == HELD_OUT_SEED:
         raise ConfigError(f"seed {seed} is that of the held-out episodes; choose another")
     left = results.missing(wanted, frames)
+    if left and device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device is {device}, but torch finds no GPU here; use --device cpu")
     passes = [left[start : start + together] for start in range(0, len(left), together)]
     with Progress("race", len(passes) * frames, unit="frames") as progress:
         for number, group in enumerate(passes, 1):

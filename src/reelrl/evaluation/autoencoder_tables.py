@@ -103,7 +103,7 @@ def _at(row: Row, mark: int) -> Row:
 def _cell(values: Sequence[float], figure: str) -> str:
     if not values:
         return _NONE
-    scale, digits = (1000, 2) if figure == "mse" else (1, 1)
+    scale, digits = (1000, 3) if figure == "mse" else (1, 1)
     mean = f"{scale * sum(values) / len(values):.{digits}f}"
     if len(values) == 1:
         return mean
