@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, PlannedMiniGop, Situation
 
-LARGEST_OFFSET = 6.0
+LARGEST_OFFSET = 4.0
+_LARGEST_MOVE = 1.0  # of what all mini-GOPs have in common: the last, cheap ones must not make up for all before them
 _SMALLEST_MSE = 0.05  # of 8-bit levels: below, pictures are all but perfect and their differences mean nothing
 
 
@@ -74,6 +75,7 @@ class RateModel:
         wanted = self.offsets(episode, plan)
         self._offsets = [min(max(offset, -LARGEST_OFFSET), LARGEST_OFFSET) for offset in wanted]
         self._deltas: list[float] = []
+        self._common = 0.0
 
     def offsets(self, episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
         """How far apart mini-GOPs should be, in QP steps; a number that all have in common changes nothing."""
@@ -88,6 +90,9 @@ class RateModel:
         rest = sum(self._expected(number, self._offsets[number]) for number in range(mg, len(self._bits)))
         # Bits already gone cannot be taken back: what is left is never less than a quarter of what the rest would take.
         common = math.log2(scale * rest / max(left, 0.25 * scale * rest)) / OCTAVES_PER_QP
+        if self._deltas:
+            common = min(max(common, self._common - _LARGEST_MOVE), self._common + _LARGEST_MOVE)
+        self._common = common
         delta = common + self._offsets[mg]
         self._deltas.append(delta)
         return delta
@@ -120,7 +125,7 @@ class LeakyBucket:
 
     privileged = False
 
-    def __init__(self, payback_s: float = 2.0, fall: float = 1.5, rise: float = 3.0) -> None:
+    def __init__(self, payback_s: float = 4.0, fall: float = 0.75, rise: float = 1.5) -> None:
         self.payback_s, self.fall, self.rise = payback_s, fall, rise
 
     def reset(self, seed: int, episode: MiniGopEpisode) -> None:
@@ -140,7 +145,8 @@ class LeakyBucket:
         frames = min(self.payback_s * float(episode.fps), situation.request.frames_left)
         wanted = max(share - self._surplus / max(frames, 1.0), 0.3 * share)
         delta = (self._octaves - math.log2(wanted)) / OCTAVES_PER_QP
-        self._delta = min(max(delta, self._delta - self.fall), self._delta + self.rise)
+        haste = 1 + _HASTE / situation.request.mg  # the QP it began with was a guess
+        self._delta = min(max(delta, self._delta - haste * self.fall), self._delta + haste * self.rise)
         return self._delta
 
     def _learn(self, told: MiniGopFeedback, share: float) -> None:
@@ -153,7 +159,8 @@ class LeakyBucket:
         self._seen += 1
 
 
-_NEWS = 0.5  # what the last mini-GOP counts among all before it
+_HASTE = 4.0
+_NEWS = 0.35  # what the last mini-GOP counts among all before it
 _KEY_OCTAVES = 1.5  # a mini-GOP with a key frame takes so many octaves more than those that follow
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
-from reelrl.encode.minigop_plan import Span, features_of, layers_of, spans_of
+from reelrl.encode.minigop_plan import Span, features_before, features_of, layers_of, spans_of
 from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_pyramid import HIGHEST_QP, LOWEST_QP, OCTAVES_PER_QP, Rounding
 from reelrl.encode.minigop_start import Taste, taste
@@ -59,6 +59,7 @@ class InProcessSource:
         self.sent_qps: list[int] = []
         self.probe_cpu_s = plan.cpu_s + taste_cpu_s
         self.start_qp = plan.minigops[0].base_qp
+        self.spans = plan.spans
         self._plan = plan
         self._frames: Iterator[Frame] = iter(clip)
         self._rounding = Rounding()
@@ -130,6 +131,10 @@ class InProcessSource:
         session = self._session
         assert session is not None  # noqa: S101 - both callers checked
         for span in self._plan.spans[self._told : max(up_to, 0)]:
+            # Behind a short mini-GOP the encoder has been sent too little to let this one go for certain: it is told of
+            # later, also when it happens to be there, or else decisions would hang on the machine's speed.
+            if span.end + frames_held(self.settings) > session.sent and len(self.deltas) < len(self._plan.spans):
+                break
             if len(self.packets) < span.end:
                 self._take(session.receive(wait_for=span.end - 1))
             told = self._told_of(span)
@@ -190,7 +195,8 @@ class Preparation:
         self.clip, self.settings = clip, _checked(settings).for_clip(clip)
         self._plans: dict[int, Plan] = {}
         self._taste: Taste | None = None
-        self._features = features_of(spans_of(clip.frame_count, self.settings), clip)
+        known = features_before if self.settings.low_delay else features_of
+        self._features = known(spans_of(clip.frame_count, self.settings), clip)
 
     def plan(self, start_qp: int) -> Plan:
         if start_qp not in self._plans:
@@ -277,7 +283,13 @@ def least_lag(settings: EncoderSettings) -> int:
     if settings.low_delay:
         return 0
     size: int = 2**settings.levels
-    return -(-(size + 8) // size)
+    return -(-frames_held(settings) // size)
+
+
+def frames_held(settings: EncoderSettings) -> int:
+    """Frames to be sent after a mini-GOP before the encoder lets it go, for certain."""
+    size: int = 2**settings.levels
+    return 0 if settings.low_delay else size + 8
 
 
 def clipped(qp: int) -> int:

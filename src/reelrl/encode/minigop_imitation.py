@@ -1,0 +1,86 @@
+"""Imitation of the direct search: offsets of mini-GOPs by a linear rule, fitted to what the search found.
+
+The rule sees only what the probe and the analysis of the source tell; the budget is met by the rate model around it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reelrl.encode.minigop_controllers import RateModel, relative_errors
+from reelrl.errors import CheckpointError
+from reelrl.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from reelrl.encode.minigop import MiniGopEpisode, PlannedMiniGop
+
+INPUTS = ("error", "bits", "next_error", "next_bits", "inter", "scene_cut", "next_scene_cut", "key", "left")
+"""What the rule sees of a mini-GOP: octaves above the clip's mean, cuts from 0 to 1, share of the clip that is left."""
+
+
+def inputs(episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> NDArray[np.float64]:
+    """[mini-GOPs, INPUTS]"""
+    errors = np.array(relative_errors(episode, plan))
+    bits = _relative([(planned.probe_bits or 1) / planned.frames for planned in plan])
+    inter = _relative([planned.features["inter"] + 0.1 for planned in plan])
+    cuts = np.array([planned.features["scene_cut"] for planned in plan])
+    keys = np.array([planned.mg == 0 or plan[planned.mg - 1].gop != planned.gop for planned in plan], np.float64)
+    left = 1 - np.array([planned.first_frame for planned in plan]) / episode.frames
+    return np.stack([errors, bits, _next(errors), _next(bits), inter, cuts, _next(cuts), keys, left], 1)
+
+
+class Imitation(RateModel):
+    """Offsets by the rule of a file that `fit` made; `weights` are one per input, for inputs less their mean."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        super().__init__()
+        self.weights = np.array(weights, np.float64)
+
+    @classmethod
+    def load(cls, path: Path) -> Imitation:
+        try:
+            told = json.loads(path.read_text())
+            if told["inputs"] != list(INPUTS):
+                raise CheckpointError(f"{path} sees {told['inputs']}, this version shows {list(INPUTS)}; fit it anew")
+            return cls(told["weights"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} is no imitation of the direct search: {error}; fit one") from error
+
+    def save(self, path: Path) -> None:
+        write_atomic(path, json.dumps({"inputs": INPUTS, "weights": self.weights.tolist()}).encode())
+
+    def offsets(self, episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
+        seen = inputs(episode, plan)
+        offsets: list[float] = ((seen - seen.mean(0)) @ self.weights).tolist()
+        return offsets
+
+
+def fit(examples: Sequence[tuple[MiniGopEpisode, Sequence[float]]], ridge: float = 1.0) -> Imitation:
+    """The rule nearest to the deltas that a search found, clip by clip; each less its mean, which is the rate's."""
+    seen, wanted = [], []
+    for episode, deltas in examples:
+        if episode.plan is None or len(episode.plan) != len(deltas):
+            raise CheckpointError(f"{episode.clip}: {len(deltas)} deltas, but the plan is another; search it anew")
+        found = inputs(episode, episode.plan)
+        seen.append(found - found.mean(0))
+        wanted.append(np.array(deltas) - np.mean(deltas))
+    x, y = np.concatenate(seen), np.concatenate(wanted)
+    return Imitation(np.linalg.solve(x.T @ x + ridge * np.eye(len(INPUTS)), x.T @ y).tolist())
+
+
+def _relative(values: Sequence[float]) -> NDArray[np.float64]:
+    octaves = np.array([math.log2(max(value, 1e-3)) for value in values], np.float64)
+    return octaves - float(octaves.mean())
+
+
+def _next(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([values[1:], values[-1:]])
