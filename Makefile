@@ -45,7 +45,8 @@ clean:  ## remove caches and what the demo left; .venv and runs/ stay
 	@rm -rf demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# Torch goes first, so that TORCH_INDEX decides its build before anything else pulls one in.
+# Torch goes first, so that TORCH_INDEX decides its build before anything else pulls one in. BenchMARL goes last and
+# without what it asks for (an old av, torchvision), which it does not need.
 $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \
 	  found=$$($(PYTHON) --version 2>/dev/null || echo missing); \
@@ -56,6 +57,7 @@ $(READY): constraints.txt pyproject.toml
 	@$(PIP) install -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	@echo "setup  reelrl and what it needs"
 	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@$(PIP) install -c constraints.txt --no-deps benchmarl
 	@rm -f $(VENV)/.ready-*
 	@touch $@
 
