@@ -178,3 +178,14 @@ def test_a_reply_needs_a_question() -> None:
     with pytest.raises(ConfigError, match="closed"):
         source.request()
     assert source.episode.fps == Fraction(CLIP.fps)
+
+
+@pytest.mark.parametrize("minigops", [1, 2, 4])
+def test_a_pass_can_be_left_at_any_time(minigops: int) -> None:
+    source = open_source(CLIP, QUICK, kbps=100, start_qp=40)
+    for _ in range(minigops):
+        source.request()
+        source.reply(0.0)
+    source.close()
+    with pytest.raises(ConfigError, match="closed"):
+        source.request()

@@ -8,6 +8,7 @@ ever polled, both in the same round, because a full queue of either stops the en
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -226,12 +227,20 @@ class SvtAv1:
 
     def close(self) -> None:
         if self._handle is not None:
+            self._let_go()
             self._lib.svt_av1_enc_deinit(self._handle)
             self._lib.svt_av1_enc_deinit_handle(self._handle)
             self._handle = None
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+
+    def _let_go(self) -> None:
+        """Finish a stream that is left early: pictures that wait for room among the reconstructions never end alone."""
+        under_way = getattr(self, "_sent", 0) and not getattr(self, "_ended", True)
+        if under_way and self._settings.recon and not self._low_delay and not self._first_pass:
+            with suppress(EncoderError):
+                self.finish()
 
     def _send(self, frame: Frame, control: Control) -> None:
         picture, planes, number = self._picture, self._planes, self._sent
