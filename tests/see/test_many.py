@@ -45,8 +45,3 @@ def test_nobody_to_learn_and_nobody_agreeing_on_how_are_refused() -> None:
         ManyLearners([])
     with pytest.raises(ConfigError, match="auto, eager"):
         ManyLearners([SMALL, replace(SMALL, step="eager")])
-
-
-def test_a_graph_needs_a_gpu() -> None:
-    with pytest.raises(ConfigError, match="needs a GPU"):
-        StreamingAutoEncoder(replace(SMALL, step="graph"), "cpu")

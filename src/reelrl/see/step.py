@@ -38,15 +38,13 @@ def fast_step(learners: Sequence[StreamingAutoEncoder], mode: str) -> Step:
     on_gpu = learners[0].device.type == "cuda"
     if mode == "auto":
         mode = "graph" if on_gpu else "eager"
-    # Several learners fill a GPU by themselves; the branches of one alone do not.
-    alone = len(learners) == 1 and mode.endswith("graph")
-    for learner in learners:
-        learner.speed = Speed(learner, compiled=mode.startswith("compiled"), streams=alone and on_gpu)
-    if not mode.endswith("graph"):
-        return OneByOne(learners)
-    if not on_gpu:
+    graph = mode.endswith("graph")
+    if graph and not on_gpu:
         raise ConfigError(f"step is {mode!r}, but the model is on {learners[0].device}; a CUDA graph needs a GPU")
-    return Graphed(learners)
+    for learner in learners:
+        # Several learners fill a GPU by themselves; the branches of one alone do not.
+        learner.speed = Speed(learner, compiled=mode.startswith("compiled"), streams=graph and len(learners) == 1)
+    return Graphed(learners) if graph else OneByOne(learners)
 
 
 class Speed:
