@@ -71,7 +71,7 @@ def _against(anchor: str, summary: Sequence[Verdict], results: Sequence[ClipResu
             continue
         wins = f"{first.better} : {first.worse} (p {first.sign_p:.2g}, {first.wilcoxon_p:.2g})"
         figures = [shown(found.get((use.contestant, metric))) for metric in metrics]
-        rows.append([use.contestant, str(use.passes), *figures, wins])
+        rows.append([use.contestant, use.passes, *figures, wins])
     heads = ["contestant", "passes", *(METRIC_NAMES[metric] for metric in metrics), "clips won : lost (sign, Wilcoxon)"]
     chart = forest([each for each in mine if each.metric == "psnr_y"], results, f"BD-rates by PSNR-Y against {anchor}")
     lead = "BD-rate in percent: mean over clips and 95 % interval."

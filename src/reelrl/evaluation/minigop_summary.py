@@ -30,6 +30,7 @@ FAR_OFF_PERCENT = 5.0
 class RateUse:
     """How one contestant spends: errors in percent of the target, over all clips and rates.
 
+    passes     first and probe passes included
     error      mean of absolute errors with its interval over clips; None without a target (crf)
     far_off    share of the encodes that miss by more than `FAR_OFF_PERCENT`
     late       share of the frames that come too late for the buffer; None where the goal has none
@@ -37,7 +38,7 @@ class RateUse:
     """
 
     contestant: str
-    passes: int
+    passes: str
     error: Interval | None
     bias: float | None
     error_p95: float | None
@@ -86,7 +87,7 @@ def rate_uses(contestants: Sequence[Contestant], points: Sequence[RatePoint], go
         uses.append(
             RateUse(
                 contestant=contestant.name,
-                passes=max(point.passes for point in mine),
+                passes=_passes(mine),
                 error=mean_interval(np.array(by_clip)) if has_target else None,
                 bias=float(errors.mean()) if has_target else None,
                 error_p95=float(np.quantile(np.abs(errors), 0.95)) if has_target else None,
@@ -124,8 +125,7 @@ def tables(summary: Sequence[Verdict], uses: Sequence[RateUse], goal: Goal, metr
     anchors = ANCHORS[goal]
     rows = [["contestant", "passes", *(f"{metric} % vs {anchor}" for anchor in anchors)]]
     rows += [
-        [use.contestant, str(use.passes), *(_against(by_name, use.contestant, anchor) for anchor in anchors)]
-        for use in uses
+        [use.contestant, use.passes, *(_against(by_name, use.contestant, anchor) for anchor in anchors)] for use in uses
     ]
     return aligned(rows) + "\n\n" + aligned(rate_rows(uses))
 
@@ -139,7 +139,7 @@ def rate_rows(uses: Sequence[RateUse]) -> list[list[str]]:
         far = f"{use.far_off:.0%}" if use.far_off is not None else "-"
         late = f"{use.late:.1%}" if use.late is not None else "-"
         cpu = f"{use.seconds:.2f} s ({use.slower:.2f}x crf)"
-        rows.append([use.contestant, str(use.passes), error, worst, far, late, cpu, use.note])
+        rows.append([use.contestant, use.passes, error, worst, far, late, cpu, use.note])
     return rows
 
 
@@ -167,6 +167,12 @@ def as_record(summary: Sequence[Verdict], uses: Sequence[RateUse], facts: dict[s
 
 def _against(verdicts: dict[tuple[str, str], Verdict], name: str, anchor: str) -> str:
     return "-" if name == anchor else shown(verdicts.get((name, anchor)))
+
+
+def _passes(points: Sequence[RatePoint]) -> str:
+    """How many passes were made: 2, or from 2 to 3 where some clips took another."""
+    least, most = min(point.passes for point in points), max(point.passes for point in points)
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def _late(points: Sequence[RatePoint]) -> float:
