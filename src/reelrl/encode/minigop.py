@@ -42,7 +42,7 @@ class MiniGopEpisode:
     """What a controller may know beforehand.
 
     plan          every mini-GOP where the encoder looks ahead (random access); None where frames come one by one
-    passes        encodes of the whole clip that were made before: 0 or 1 (the probe)
+    passes        encodes of the whole clip that were made before: 0, 1 (the probe), 2 where the first was far off
     budget_bits   for the whole clip ("vbr"); `kbps` at every moment within `buffer_s` of a leaky bucket ("cbr")
     feedback_lag  mini-GOPs between a decision and the first one that knows what it cost
     """

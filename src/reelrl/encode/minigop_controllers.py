@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, PlannedMiniGop, Situation
 
 LARGEST_OFFSET = 4.0
-_LARGEST_MOVE = 1.0  # of what all mini-GOPs have in common: the last, cheap ones must not make up for all before them
+_LARGEST_MOVE, _LARGEST_DRIFT = (
+    1.5,
+    4.0,
+)  # of what all mini-GOPs have in common: the last, cheap ones must not make up for all before them
 _SMALLEST_MSE = 0.05  # of 8-bit levels: below, pictures are all but perfect and their differences mean nothing
 
 
@@ -75,7 +78,7 @@ class RateModel:
         wanted = self.offsets(episode, plan)
         self._offsets = [min(max(offset, -LARGEST_OFFSET), LARGEST_OFFSET) for offset in wanted]
         self._deltas: list[float] = []
-        self._common = 0.0
+        self._common = self._first = 0.0
 
     def offsets(self, episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
         """How far apart mini-GOPs should be, in QP steps; a number that all have in common changes nothing."""
@@ -92,6 +95,10 @@ class RateModel:
         common = math.log2(scale * rest / max(left, 0.25 * scale * rest)) / OCTAVES_PER_QP
         if self._deltas:
             common = min(max(common, self._common - _LARGEST_MOVE), self._common + _LARGEST_MOVE)
+            drift = _LARGEST_DRIFT * (1 + 4 * abs(math.log2(scale)))  # a probe that told wrong is not to be held to
+            common = min(max(common, self._first - drift), self._first + drift)
+        else:
+            self._first = common
         self._common = common
         delta = common + self._offsets[mg]
         self._deltas.append(delta)
@@ -133,7 +140,7 @@ class LeakyBucket:
         self._octaves = 0.0  # log2 of the bits that a frame takes at delta 0
         self._seen = 0
         self._surplus = 0.0
-        self._delta = 0.0
+        self._delta = self._settled = 0.0
 
     def act(self, situation: Situation) -> float:
         episode, history = situation.episode, situation.history
@@ -144,13 +151,17 @@ class LeakyBucket:
             return self._delta
         frames = min(self.payback_s * float(episode.fps), situation.request.frames_left)
         wanted = max(share - self._surplus / max(frames, 1.0), 0.3 * share)
-        delta = (self._octaves - math.log2(wanted)) / OCTAVES_PER_QP
+        delta = (self._octaves - math.log2(wanted)) / _OCTAVES_PER_QP
         haste = 1 + _HASTE / situation.request.mg  # the QP it began with was a guess
-        self._delta = min(max(delta, self._delta - haste * self.fall), self._delta + haste * self.rise)
+        self._delta = min(max(delta, self._delta - self.fall), self._delta + haste * self.rise)
+        if situation.request.mg <= _SETTLED:
+            self._settled = self._delta
+        # What is left over in quiet times is left: ever finer QPs would code again what is there already.
+        self._delta = max(self._delta, self._settled - _DEEPEST)
         return self._delta
 
     def _learn(self, told: MiniGopFeedback, share: float) -> None:
-        octaves = math.log2(max(told.bits, 1) / told.frames) + OCTAVES_PER_QP * told.delta
+        octaves = math.log2(max(told.bits, 1) / told.frames) + _OCTAVES_PER_QP * told.delta
         if told.mg == 0:
             self._octaves = octaves - _KEY_OCTAVES
         else:
@@ -159,7 +170,9 @@ class LeakyBucket:
         self._seen += 1
 
 
+_OCTAVES_PER_QP = 0.11  # in low delay
 _HASTE = 4.0
+_SETTLED, _DEEPEST = 4, 6.0
 _NEWS = 0.35  # what the last mini-GOP counts among all before it
 _KEY_OCTAVES = 1.5  # a mini-GOP with a key frame takes so many octaves more than those that follow
 

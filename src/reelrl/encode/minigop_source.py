@@ -16,7 +16,7 @@ from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGop
 from reelrl.encode.minigop_plan import Span, features_before, features_of, layers_of, spans_of
 from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_pyramid import HIGHEST_QP, LOWEST_QP, OCTAVES_PER_QP, Rounding
-from reelrl.encode.minigop_start import Taste, taste
+from reelrl.encode.minigop_start import OCTAVES_PER_CRF, Taste, near, taste
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError
@@ -187,6 +187,14 @@ class Plan:
                 )
             )
 
+    @property
+    def bits(self) -> int:
+        """What the probe spent; 0 without one."""
+        return sum(planned.probe_bits or 0 for planned in self.minigops)
+
+
+_FAR_OCTAVES = 0.5  # a probe that is further from the budget is made again, nearer
+
 
 class Preparation:
     """A clip made ready for passes: its analysis, and the plan of each starting QP, are made once."""
@@ -230,11 +238,19 @@ class Preparation:
             raise ConfigError("low delay needs kbps: there is no probe whose rate could be the budget")
         if kbps is not None and not 0 < kbps < math.inf:
             raise ConfigError(f"kbps = {kbps}; a budget is above zero")
+        probes_cpu_s = 0.0
+        passes = 0 if settings.low_delay else 1
+        guessed = start_qp is None and kbps is not None
         if start_qp is None:
             start_qp = settings.qp if kbps is None else self._guess(kbps, buffer_s)
         plan = self.plan(start_qp)
+        if guessed and passes and (better := self._better(plan, start_qp, kbps or 0.0)) != start_qp:
+            again = self.plan(better)
+            probes_cpu_s, passes = min(plan.cpu_s, again.cpu_s), 2
+            if abs(self._octaves(again, kbps or 0.0)) < abs(self._octaves(plan, kbps or 0.0)):
+                plan, start_qp = again, better
         if kbps is None:
-            kbps = sum(planned.probe_bits or 0 for planned in plan.minigops) / clip.duration_s / 1000
+            kbps = plan.bits / clip.duration_s / 1000
         episode = MiniGopEpisode(
             clip=clip.name,
             width=clip.width,
@@ -246,16 +262,27 @@ class Preparation:
             budget_bits=kbps * 1000 * clip.duration_s,
             buffer_s=buffer_s,
             feedback_lag=_lag(settings, feedback_lag),
-            passes=0 if settings.low_delay else 1,
+            passes=passes,
             plan=None if settings.low_delay else tuple(plan.minigops),
         )
         if settings.low_delay:
             settings = replace(settings, qp=start_qp)
         else:
-            probe_kbps = sum(planned.probe_bits or 0 for planned in plan.minigops) / clip.duration_s / 1000
-            away = math.log2(probe_kbps / kbps) / OCTAVES_PER_QP  # where the pictures' QPs will be, from the probe's
+            away = (
+                math.log2(plan.bits / clip.duration_s / 1000 / kbps) / OCTAVES_PER_QP
+            )  # where the pictures' QPs will be, from the probe's
             settings = replace(settings, qp=clipped(round(start_qp + away) + headroom), picture_qp=True)
-        return InProcessSource(clip, settings, episode, plan, 0.0 if self._taste is None else self._taste.cpu_s)
+        taste_cpu_s = 0.0 if self._taste is None else self._taste.cpu_s
+        return InProcessSource(clip, settings, episode, plan, taste_cpu_s + probes_cpu_s)
+
+    def _octaves(self, plan: Plan, kbps: float) -> float:
+        """How far the probe's rate is above the budget."""
+        return math.log2(plan.bits / self.clip.duration_s / 1000 / kbps)
+
+    def _better(self, plan: Plan, start_qp: int, kbps: float) -> int:
+        """Another QP to probe at, where the probe's rate is so far off that deltas on its QPs would cost quality."""
+        octaves = self._octaves(plan, kbps)
+        return start_qp if abs(octaves) < _FAR_OCTAVES else near(start_qp + octaves / OCTAVES_PER_CRF)
 
     def _guess(self, kbps: float, buffer_s: float) -> int:
         if self._taste is None:

@@ -31,8 +31,9 @@ _PRESET = 10
 _CUT = 0.7  # of `FrameAnalysis.scene_cut`
 _QP = 40
 _LOWEST, _HIGHEST = 10, 58  # so that a delta finds room on either side
-# What one QP step takes from the bits, in octaves, when the encoder's own pyramid follows.
-_OCTAVES_PER_QP = {False: 0.078, True: 0.11}
+OCTAVES_PER_CRF = 0.078
+"""What one step of crf takes from the bits, in octaves: less than a QP step on all layers."""
+_OCTAVES_PER_QP = {False: OCTAVES_PER_CRF, True: 0.11}
 # Low delay: a mini-GOP of key frame and nine more costs about so many key frames; part of the bucket is for it.
 _FIRST_MINIGOP, _BUCKET_SHARE = 1.8, 0.5
 
@@ -52,8 +53,12 @@ class Taste:
         took, wanted = self.bits, kbps * 1000 * self.duration_s
         if self.low_delay:
             took, wanted = took * _FIRST_MINIGOP, kbps * 1000 * (self.minigop_s + _BUCKET_SHARE * buffer_s)
-        qp = round(_QP + math.log2(took / wanted) / _OCTAVES_PER_QP[self.low_delay])
-        return min(max(qp, _LOWEST), _HIGHEST)
+        return near(_QP + math.log2(took / wanted) / _OCTAVES_PER_QP[self.low_delay])
+
+
+def near(qp: float) -> int:
+    """The nearest QP to start at."""
+    return min(max(round(qp), _LOWEST), _HIGHEST)
 
 
 def starting_qp(clip: Clip, settings: EncoderSettings, kbps: float, buffer_s: float = 1.0) -> int:
