@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import vizdoom
 
-from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig, engines, ports
+from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig, engines, match, ports, scenario
+from reelrl.act.player_group import PlayerGroup
+from reelrl.act.shared_pictures import SharedPictures
 from reelrl.cli.main import main
 from reelrl.errors import ContentError, GameError, ReelError
-from tests.act.makers import NO_OP, coop_env, engine_of, footprint, small_config, together
+from tests.act.makers import NO_OP, Footprint, coop_env, engine_of, footprint, small_config, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,20 +120,19 @@ def test_ctrl_c_in_the_middle_of_a_step_leaves_nothing(trainer: subprocess.Popen
 
 
 def test_ctrl_c_while_the_players_meet_leaves_nothing(trainer: subprocess.Popen[str]) -> None:
-    folder, players = first_players_of(trainer.pid)
+    starting = starting_match(trainer.pid)
     trainer.send_signal(signal.SIGINT)
-    trainer.wait(SOON_S)
-    assert [group for group in players if engines.states(group)] == []
-    assert not folder.exists()
+    assert trainer.wait(SOON_S) != 0
+    assert starting.left_after(SOON_S) == []  # a player that was being started may take a moment to notice
 
 
-def first_players_of(trainer: int) -> tuple[Path, list[int]]:
-    """The folder and players of a match that is just starting."""
+def starting_match(trainer: int) -> Footprint:
+    """What there is of a match that is just starting."""
     while True:
         folders = list(Path(tempfile.gettempdir()).glob(f"{engines.FOLDER_PREFIX}{trainer}-*"))
         children = [int(pid) for pid in Path(f"/proc/{trainer}/task/{trainer}/children").read_text().split()]
         if folders and len(children) == 2:
-            return folders[0], children
+            return Footprint(tuple(children), (), tuple(folders))
         time.sleep(0.01)
 
 
@@ -227,30 +229,36 @@ def test_an_engine_that_crashes_at_its_start_is_told_with_its_last_words(tmp_pat
 
 
 def test_the_doctor_finds_what_a_dead_trainer_left_and_removes_it_when_asked(
-    trainer: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    players = players_of(trainer)
-    held = footprint(players)
-    assert not set(engines.leftovers().processes) & set(players), "what is in use is no leftover"
-    # Stopped players cannot notice that their trainer is gone, nor can their engines.
-    for pid in players:
-        os.killpg(pid, signal.SIGSTOP)
-    while {state for pid in players for state in engines.states(pid)} != {"T"}:
-        time.sleep(0.01)
-    trainer.kill()
-    trainer.wait()
-    found = engines.leftovers()
-    assert {*players, *map(engine_of, players)} <= set(found.processes)
-    assert set(held.shared_memory) <= set(found.shared_memory)
-    assert set(held.folders) <= set(found.folders)
+    """A real player that belongs to a trainer who is no more, by the name of its folder."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    folder = Path(tempfile.mkdtemp(prefix=f"{engines.FOLDER_PREFIX}{ended.pid}-"))
+    config = small_config(1)
+    path = scenario.prepare("nine_rooms", folder)
+    memory = SharedPictures(1, *config.picture_size)
+    group = PlayerGroup([match._part(config, 0, 0, ports.free_port(), path, folder, vizdoom.exe_path)], memory, [0])
+    group.hear(60)
+    held = footprint(group.pids)
+
     main(["doctor", "--quick"])
     report = capsys.readouterr().out
-    assert f"process {players[0]}" in report
-    assert "run: reel doctor --clean" in report
-    assert held.left(), "it removes nothing unasked"
+    assert "; run: reel doctor --clean" in report
+    for part in (f"process {group.pids[0]}", f"process {engine_of(group.pids[0])}", str(folder)):
+        assert part in report
+    assert held.left() != [], "it removes nothing unasked"
     main(["doctor", "--quick", "--clean"])
-    assert str(held.shared_memory[0]) in capsys.readouterr().out
-    assert held.left_after(2) == []
+    assert f"{held.shared_memory[0]}" in capsys.readouterr().out
+    group.end()  # the test is their parent and must take note of their end
+    assert held.left() == []
+
+
+def test_what_is_in_use_is_no_leftover(env: Any) -> None:
+    held = footprint(env.pids)
+    found = engines.leftovers()
+    assert not {*found.processes} & {*held.groups, *map(engine_of, held.groups)}
+    assert not {*found.shared_memory, *found.folders} & {*held.shared_memory, *held.folders}
 
 
 @pytest.mark.long

@@ -104,7 +104,8 @@ class PlayerGroup:
         command = [sys.executable, "-m", engines.PLAYER_MODULE]
         command += [str(theirs.fileno()), str(memory.descriptor), json.dumps(part._asdict())]
         with theirs, (folder / "log.txt").open("wb") as log:
-            # A session of its own: Ctrl+C is for the trainer, and one kill reaches player and engine.
+            # A process group of its own: Ctrl+C is for the trainer, and one kill reaches player and engine. But no
+            # session: Linux divides the processor by sessions, and on a busy machine that made players half as fast.
             self._children[index] = subprocess.Popen(
                 command,
                 cwd=folder,
@@ -113,7 +114,7 @@ class PlayerGroup:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                process_group=0,
             )
 
     def _lost(self, index: int, answer: bytes = b"") -> GameError:
@@ -137,14 +138,14 @@ def _end(
     owner: int, children: dict[int, subprocess.Popen[bytes]], sockets: dict[int, socket.socket], memory: SharedPictures
 ) -> None:
     """Kill players and engines, and remove the engines' files."""
-    for end in sockets.values():
-        end.close()
-    if os.getpid() != owner:
-        return  # a fork of the trainer; the match is not its own
-    for child in children.values():
+    mine = os.getpid() == owner  # and not a fork's
+    for child in children.values() if mine else ():
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
-    for index, child in children.items():
+    # Not before the kill: a player that finds its match gone removes the folder, which another try may need.
+    for end in sockets.values():
+        end.close()
+    for index, child in children.items() if mine else ():
         child.wait()
         engines.wait_for_end(child.pid, _GRACE_S)
         engines.remove_shared_memory(memory.engine_id(index))

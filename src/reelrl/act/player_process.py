@@ -160,6 +160,8 @@ def _watch(connection: socket.socket, part: Part, memory: SharedPictures) -> Non
 
 def main(connection_fd: int, memory_fd: int, part: Part) -> None:
     """The player's life."""
+    # Linux sends this to groups with a stopped process whose parent died; the watcher ends them with less left behind.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # The engine must not inherit these: it would hold them open and hide that this process has died.
     for descriptor in (connection_fd, memory_fd):
         os.set_inheritable(descriptor, False)
