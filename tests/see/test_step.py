@@ -21,7 +21,7 @@ def test_a_graph_needs_a_gpu(step: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore")  # torch.compile warns about its own insides
 def test_a_compiled_step_learns_what_an_eager_one_learns() -> None:
     chance = torch.Generator().manual_seed(0)
     frames = torch.randint(0, 256, (6, 3, 210, 160), dtype=torch.uint8, generator=chance)

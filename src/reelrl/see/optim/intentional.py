@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from reelrl.see.optim.obgd import _state
+from reelrl.see.optim.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,8 +33,8 @@ class IntentionalSGD(Optimizer):
         beta2 = group["beta2"]
         params = [p for p in group["params"] if p.grad is not None]
         gradients = [p.grad for p in params]
-        squares = [_state(self, p, "square") for p in params]
-        count = _state(self, params[0], "count", scalar=True).add_(1.0)
+        squares = [state_of(self, p, "square") for p in params]
+        count = state_of(self, params[0], "count", scalar=True).add_(1.0)
         torch._foreach_mul_(squares, beta2)
         torch._foreach_addcmul_(squares, gradients, gradients, 1.0 - beta2)
         sizes = torch._foreach_sqrt(torch._foreach_div(squares, 1.0 - beta2**count))
@@ -47,7 +47,7 @@ class IntentionalSGD(Optimizer):
     def _capped(self, loss: Tensor, first: Tensor) -> Tensor:
         """The loss, at most `cap` times its running mean, which learns from the capped loss."""
         group = self.param_groups[0]
-        mean = _state(self, first, "loss_mean", scalar=True)
+        mean = state_of(self, first, "loss_mean", scalar=True)
         started = (mean > 0).to(loss.dtype)
         capped = torch.where(mean > 0, loss.minimum(group["cap"] * mean), loss)
         mean.copy_(started * (0.99 * mean + 0.01 * capped) + (1.0 - started) * capped)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from reelrl.see.optim.obgd import _state
+from reelrl.see.optim.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ class Muon(Optimizer):
         for parameter in group["params"]:
             if parameter.grad is None:
                 continue
-            momentum = _state(self, parameter, "momentum")
+            momentum = state_of(self, parameter, "momentum")
             momentum.lerp_(parameter.grad, 1.0 - group["beta1"])
             direction = orthogonal(momentum.flatten(1)).view_as(momentum) if momentum.dim() > 1 else momentum.sign()
             scale = momentum[0].numel() ** -0.5 if momentum.dim() > 1 else 0.1

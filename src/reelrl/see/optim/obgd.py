@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from reelrl.see.optim.state import state_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -40,7 +42,7 @@ class ObGD(Optimizer):
         """Reduce the error `delta`; `reset` = 1 forgets the traces first, as at the start of an episode."""
         group = self.param_groups[0]
         params = [p for p in group["params"] if p.grad is not None]
-        traces = [_state(self, p, "trace") for p in params]
+        traces = [state_of(self, p, "trace") for p in params]
         torch._foreach_mul_(
             traces, (1.0 - torch.as_tensor(reset, device=params[0].device)) * group["gamma"] * group["lamda"]
         )
@@ -73,8 +75,8 @@ class AdaptiveObGD(ObGD):
         self.beta2, self.eps = beta2, eps
 
     def _directions(self, params: list[Tensor], traces: list[Tensor], delta: Tensor) -> list[Tensor]:
-        squares = [_state(self, p, "square") for p in params]
-        count = _state(self, params[0], "count", scalar=True)
+        squares = [state_of(self, p, "square") for p in params]
+        count = state_of(self, params[0], "count", scalar=True)
         count.add_(1.0)
         torch._foreach_mul_(squares, self.beta2)
         weighted = torch._foreach_mul(traces, delta)
@@ -82,12 +84,3 @@ class AdaptiveObGD(ObGD):
         sizes = torch._foreach_sqrt(torch._foreach_div(squares, 1.0 - self.beta2**count))
         torch._foreach_add_(sizes, self.eps)
         return list(torch._foreach_div(traces, sizes))
-
-
-def _state(optimiser: Optimizer, parameter: Tensor, name: str, scalar: bool = False) -> Tensor:
-    """The parameter's own tensor `name`, made of zeros when first asked for."""
-    state = optimiser.state[parameter]
-    if name not in state:
-        state[name] = torch.zeros((), device=parameter.device) if scalar else torch.zeros_like(parameter)
-    found: Tensor = state[name]
-    return found
