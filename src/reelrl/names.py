@@ -66,6 +66,7 @@ STATES: dict[str, str] = {
 FEEDS: dict[str, str] = {
     "ale": "reelrl.content.feeds:AtariFeed",
     "gym": "reelrl.content.feeds:RenderFeed",
+    "doom": "reelrl.act.doom_feed:DoomFeed",
     "file": "reelrl.content.feeds:FileFeed",
     "clip": "reelrl.content.feeds:ClipFeed",
 }

@@ -113,7 +113,7 @@ def test_a_clip_is_cut_where_its_scene_changes() -> None:
     [
         ("ale:Breakot", "unknown Atari game 'Breakot'; did you mean 'Breakout'"),
         ("gym:Nothing-v0", "gym:Nothing-v0 cannot be drawn"),
-        ("doom:basic", "not there yet"),
+        ("doom:", "such as ale:Breakout"),
         ("Breakout", "such as ale:Breakout"),
         ("al:Breakout", "did you mean 'ale'"),
     ],

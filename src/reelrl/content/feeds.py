@@ -22,7 +22,7 @@ from reelrl.errors import ConfigError, ContentError
 from reelrl.names import FEEDS, did_you_mean, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -66,10 +66,8 @@ class Feed(Protocol):
 
 
 def open_feed(name: str, seed: int = 0) -> Feed:
-    """The feed that a name like "ale:Breakout", "gym:ID", "file:PATH", "clip:NAME" or "generated:street" stands for."""
+    """The feed that a name like "ale:Breakout", "gym:ID", "doom:nine_rooms", "file:PATH" or "clip:NAME" stands for."""
     scheme, _, subject = name.partition(":")
-    if scheme == "doom" and scheme not in FEEDS:
-        raise ConfigError(f"{name}: pictures of Doom are not there yet; watch ale:, gym:, file: or clip: instead")
     if scheme in RECIPES and subject:
         return ClipFeed(name, seed)
     if not subject:
@@ -92,7 +90,7 @@ class AtariFeed:
         self._fresh = self._console.cloneState(include_rng=True)
 
     def shots(self, start: Position = START) -> Iterator[Shot]:
-        return _episodes(self._play, start)
+        return episodes(self._play, start)
 
     def memory(self) -> NDArray[np.uint8]:
         """The console's 128 bytes, as they are at the last picture."""
@@ -132,7 +130,7 @@ class RenderFeed:
             raise ConfigError(f"gym:{subject} cannot be drawn: {error}") from error
 
     def shots(self, start: Position = START) -> Iterator[Shot]:
-        return _episodes(self._play, start)
+        return episodes(self._play, start)
 
     def _play(self, episode: int) -> Iterator[Picture]:
         chance = seeding.seed_for(self.seed, "feed", self.name, episode)
@@ -185,7 +183,8 @@ class FileFeed(ClipFeed):
         super().__init__(str(path), seed)
 
 
-def _episodes(play: Any, start: Position) -> Iterator[Shot]:
+def episodes(play: Callable[[int], Iterator[Picture]], start: Position) -> Iterator[Shot]:
+    """The shots from `start` of a feed whose episodes begin anew at `play(number)`, without end."""
     for episode in count(start.episode):
         skipped = start.step if episode == start.episode else 0
         for step, picture in enumerate(play(episode)):
