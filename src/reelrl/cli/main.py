@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
     "train abr": ("reelrl.cli.train_abr", "train a bitrate controller for streaming"),
     "train autoencoder": ("reelrl.cli.train_autoencoder", "train an autoencoder that learns while it watches"),
+    "train doom": ("reelrl.cli.train_doom", "train a team of players in Doom from what each of them sees"),
     "train minigop": (
         "reelrl.cli.train_minigop",
         "train an agent that steers QP by mini-GOP under a bitrate",

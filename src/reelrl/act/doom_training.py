@@ -1,0 +1,133 @@
+"""From settings to a BenchMARL experiment: plain mappings, as YAML files hold them, to BenchMARL's objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from reelrl.act import yaml_files
+from reelrl.errors import ConfigError
+from reelrl.names import did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Their critics see what one agent sees: a network like the actor's.
+WITHOUT_CENTRAL_CRITIC = ("ippo", "isac", "iddpg", "iql", "vdn", "qmix")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoomTraining:
+    """What a training is made of; each part has the keys of its YAML file."""
+
+    algorithm_name: str
+    task: dict[str, Any]
+    actor: dict[str, Any]
+    critic: dict[str, Any]
+    algorithm: dict[str, Any]
+    experiment: dict[str, Any]
+
+
+class Parts:
+    """BenchMARL's objects for a training; an error names the part that is wrong."""
+
+    def __init__(self, settings: DoomTraining) -> None:
+        from reelrl.act.benchmarl_adapter import register
+
+        register()
+        shared = shared_frozen_encoder(settings)
+        if shared is not None and settings.task.get("frozen_encoder") is None:
+            settings = replace(settings, task={**settings.task, "frozen_encoder": shared})
+        self.task = task(settings.task)
+        self.algorithm = algorithm(settings.algorithm_name, settings.algorithm)
+        self.actor = model(settings.actor, "actor")
+        self.critic = model(settings.critic, "critic")
+        self.experiment = experiment(settings.experiment)
+
+
+def load(
+    *,
+    algorithm_name: str = "mappo",
+    task: str | Path | None = None,
+    actor: str | Path | None = None,
+    critic: str | Path | None = None,
+    algorithm: str | Path | None = None,
+    experiment: str | Path | None = None,
+) -> DoomTraining:
+    """Settings from files; those that are not given are the ones that ship."""
+    if critic is None and algorithm_name in WITHOUT_CENTRAL_CRITIC:
+        critic = actor or yaml_files.ACTOR
+    return DoomTraining(
+        algorithm_name=algorithm_name,
+        task=yaml_files.read(task or yaml_files.TASK),
+        actor=yaml_files.read(actor or yaml_files.ACTOR),
+        critic=yaml_files.read(critic or yaml_files.CRITIC),
+        algorithm=yaml_files.read(algorithm) if algorithm else _usual(algorithm_name),
+        experiment=yaml_files.read(experiment or yaml_files.EXPERIMENT),
+    )
+
+
+def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:
+    """The encoder that actor and critic both freeze, if it is the same one."""
+    from reelrl.act.video_encoder import read_encoder_settings
+
+    ours, theirs = (part.get("video_encoder_cfg") for part in (settings.actor, settings.critic))
+    if ours is None or theirs is None:
+        return None
+    one, other = read_encoder_settings(ours), read_encoder_settings(theirs)
+    return dict(ours) if one == other and one.freeze_backbone else None
+
+
+def task(given: dict[str, Any]) -> Any:
+    from reelrl.act.task import DoomPettingZooTask
+    from reelrl.act.task_config import DoomTaskConfig
+
+    yaml_files.require_keys(given, yaml_files.field_names(DoomTaskConfig), "task")
+    return DoomPettingZooTask.DOOM_PZ.get_task(given)
+
+
+def model(given: dict[str, Any], part: str) -> Any:
+    from benchmarl.models import model_config_registry
+
+    name = given.get("name")
+    if name not in ("video_policy", "video_central_critic"):
+        raise ConfigError(f"{part}: name is {name!r}; it is video_policy or video_central_critic")
+    if part == "actor" and name != "video_policy":
+        raise ConfigError(f"actor: name is {name!r}, which sees what all agents see; an actor is video_policy")
+    cls = model_config_registry[name]
+    return cls(**yaml_files.model_parameters(cls, name, given, part))
+
+
+def algorithm(name: str, given: dict[str, Any]) -> Any:
+    cls = _algorithm_class(name)
+    yaml_files.require_keys(given, yaml_files.field_names(cls), f"algorithm {name}")
+    return cls(**given)
+
+
+def experiment(given: dict[str, Any]) -> Any:
+    from benchmarl.experiment import ExperimentConfig
+
+    yaml_files.require_keys(given, yaml_files.field_names(ExperimentConfig), "experiment")
+    return ExperimentConfig(**given)
+
+
+def _usual(name: str) -> dict[str, Any]:
+    """Ours where we have one, else BenchMARL's own settings of an algorithm."""
+    ours = yaml_files.ALGORITHM.with_stem(name)
+    if ours.is_file():
+        return yaml_files.read(ours)
+    from pathlib import Path
+
+    import benchmarl
+
+    _algorithm_class(name)
+    return yaml_files.read(Path(benchmarl.__file__).parent / "conf" / "algorithm" / f"{name}.yaml")
+
+
+def _algorithm_class(name: str) -> Any:
+    from reelrl.act.benchmarl_adapter import algorithms
+
+    known = algorithms()
+    if name not in known:
+        raise ConfigError(f"unknown algorithm {name!r}{did_you_mean(name, known)}")
+    return known[name]

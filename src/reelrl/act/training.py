@@ -1,0 +1,157 @@
+"""Training in a run folder: BenchMARL's experiment, with our logs, checkpoints, films and way to stop."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from reelrl.act import state_tree
+from reelrl.act.benchmarl_adapter import register
+from reelrl.act.doom_training import DoomTraining, Parts
+from reelrl.act.film import write_film
+from reelrl.act.optimiser_state import KeepOptimisers
+from reelrl.errors import CheckpointError, ConfigError
+
+from benchmarl.experiment import Experiment  # isort: skip
+from benchmarl.experiment.logger import Logger  # isort: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensordict import TensorDictBase
+
+    from reelrl.checkpoints import Checkpoint
+    from reelrl.runs import Run
+
+STAGE = "doom"
+
+
+class Stopped(Exception):
+    """Somebody asked for an end; what was learned is saved."""
+
+
+class DoomExperiment(Experiment):  # type: ignore[misc]
+    """BenchMARL's experiment; with a `run` it writes there after every iteration."""
+
+    def __init__(self, settings: DoomTraining, seed: int, run: Run | None = None) -> None:
+        register()
+        parts = Parts(settings)
+        self.run_folder, self.stop_asked = run, False
+        self.checkpoint_every = int(parts.experiment.checkpoint_interval)
+        # BenchMARL's own files (pickles) go where they are forgotten; the run folder has everything.
+        self._scratch = tempfile.TemporaryDirectory(prefix="reelrl-benchmarl-")
+        parts.experiment.save_folder = self._scratch.name
+        parts.experiment.checkpoint_interval, parts.experiment.checkpoint_at_end = 0, False
+        try:
+            with warnings.catch_warnings():
+                _ignore_known_warnings()
+                super().__init__(
+                    task=parts.task,
+                    algorithm_config=parts.algorithm,
+                    model_config=parts.actor,
+                    critic_model_config=parts.critic,
+                    seed=seed,
+                    config=parts.experiment,
+                    callbacks=[KeepOptimisers()],
+                )
+        except (ValueError, TypeError) as error:
+            self._scratch.cleanup()
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"BenchMARL refuses these settings: {error}") from error
+        self.on_iteration: Callable[[DoomExperiment], None] = lambda _: None
+
+    def learn(self) -> bool:
+        """Play and learn to the end; False if somebody asked to stop before it."""
+        try:
+            with warnings.catch_warnings():
+                _ignore_known_warnings()
+                self._collection_loop()
+        except Stopped:
+            return False
+        finally:
+            self.close()
+        return True
+
+    def close(self) -> None:
+        with suppress(RuntimeError):  # torchrl complains of a collector that is closed twice
+            super().close()
+        self._scratch.cleanup()
+
+    def end_of_iteration(self) -> None:
+        """Checkpoint when one is due, and stop if that was asked."""
+        last = self.n_iters_performed == self.config.get_max_n_iters(self.on_policy)
+        due = self.checkpoint_every and self.total_frames % self.checkpoint_every == 0
+        if self.run_folder and (due or last or self.stop_asked):
+            arrays, plain = state_tree.split(self.state_dict())
+            self.run_folder.checkpoint(self.total_frames, arrays, {"experiment": plain})
+        self.on_iteration(self)
+        if self.stop_asked and not last:
+            raise Stopped
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint: parameters, optimisers, counters and chance. Matches begin anew."""
+        try:
+            self.load_state_dict(state_tree.join(checkpoint.tensors, checkpoint.state["experiment"]))
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"{checkpoint.folder} is of another training ({error}); resume with the settings it had"
+            ) from error
+
+    def _setup_logger(self) -> None:
+        self.logger = RunLogger(self)
+
+
+class RunLogger(Logger):  # type: ignore[misc]
+    """BenchMARL's figures, once per iteration, in metrics.jsonl and TensorBoard; episodes in episodes.jsonl."""
+
+    def __init__(self, experiment: DoomExperiment) -> None:
+        # Nothing of the base class's start: it opens BenchMARL's own writers.
+        self.experiment, self.run = experiment, experiment.run_folder
+        self.experiment_config, self.group_map = experiment.config, experiment.group_map
+        self.json_writer, self.loggers = None, [self]
+        self.figures: dict[str, float] = {}
+
+    def log(self, dict_to_log: dict[str, Any], step: int | None = None) -> None:
+        del step
+        self.figures |= {key: float(value) for key, value in dict_to_log.items()}
+
+    def log_collection(self, batch: TensorDictBase, **kwargs: Any) -> float:
+        done = batch.get(("next", "done")).squeeze(-1)
+        for group in self.group_map if self.run else ():
+            returns = batch.get(("next", group, "episode_reward")).mean((-2, -1))[done]
+            for value in returns.tolist():
+                self.run.log_episode({"step": self.experiment.total_frames, "return": value})
+        return float(super().log_collection(batch, **kwargs))
+
+    def log_video(self, name: str, video: Any, step: int) -> None:
+        """The first evaluation episode, all views tiled."""
+        del name, step
+        if self.run:
+            settings = self.experiment.task.settings
+            pictures = video[0].permute(0, 2, 3, 1).numpy()
+            path = self.run.artifacts / f"evaluation-{self.experiment.total_frames:08d}.mp4"
+            write_film(path, pictures, settings.ticrate / settings.skip, zoom=3)
+
+    def commit(self) -> None:
+        if self.run:
+            finite = {key: value for key, value in self.figures.items() if math.isfinite(value)}
+            self.run.log_metrics(self.experiment.total_frames, finite)
+        self.experiment.end_of_iteration()
+
+    def finish(self) -> None: ...
+
+
+def with_frames(settings: DoomTraining, frames: int) -> DoomTraining:
+    """The settings with another length."""
+    return replace(settings, experiment={**settings.experiment, "max_n_frames": frames, "max_n_iters": None})
+
+
+def _ignore_known_warnings() -> None:
+    """What BenchMARL and torchrl say of themselves on versions that we tested."""
+    for module in ("benchmarl", "torchrl", "tensordict", "abc"):
+        warnings.filterwarnings("ignore", module=module)
