@@ -14,6 +14,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from reelrl.errors import CheckpointError, ConfigError, InvalidStateError
 from reelrl.runs import Run, RunFolder
 from reelrl.see.monitor import PerformanceMonitor, TensorBoardLogger
+from reelrl.see.replay import Replay
+from reelrl.see.result import FIGURES as FIGURE_TENSORS
+from reelrl.see.result import LearnResult
 from reelrl.see.settings import AutoEncoderSettings, OptimiserSettings
 from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.training import COLUMNS, AutoEncoderTrainer, AutoEncoderTraining, Window
@@ -126,6 +129,26 @@ def test_the_yardsticks_are_what_a_plain_loop_computes() -> None:
             assert figures[f"{name}_foreground"] == pytest.approx((error * in_front).mean(), rel=1e-4)
         assert figures["foreground_share"] == pytest.approx(in_front.mean())
         background = np.clip(background + np.sign(frame - background) / 255, 0, 1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_replayed_work_is_the_work() -> None:
+    def tensors() -> LearnResult:
+        scalars = {name: torch.rand((), device="cuda") for name in FIGURE_TENSORS}
+        pictures = {name: torch.rand(1, 3, 16, 16, device="cuda") for name in ("frame", "reconstruction")}
+        mask = torch.rand(1, 1, 16, 16, device="cuda")
+        return LearnResult(**scalars, **pictures, embeddings=(mask, mask, mask), change_mask=mask)
+
+    static = tensors()
+    plain, recorded = Yardsticks(16).cuda(), Yardsticks(16).cuda()
+    replay = Replay(lambda result: recorded(result.frame, result.reconstruction))
+    for _ in range(12):
+        for name, value in vars(tensors()).items():
+            if isinstance(value, torch.Tensor):
+                getattr(static, name).copy_(value)
+        assert torch.equal(replay(static).clone(), plain(static.frame, static.reconstruction))
+    moved = tensors()
+    assert torch.equal(replay(moved).clone(), plain(moved.frame, moved.reconstruction))
 
 
 def test_foreground_psnr_is_left_out_where_there_is_no_foreground() -> None:

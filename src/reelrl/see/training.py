@@ -22,6 +22,7 @@ from reelrl.errors import CheckpointError, ConfigError, ContentError, InvalidSta
 from reelrl.interrupts import first_interrupt_asks
 from reelrl.see import monitor, yardsticks
 from reelrl.see.monitor import PerformanceMonitor, TensorBoardLogger, figures_of
+from reelrl.see.replay import Replay
 from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings
 from reelrl.see.sources import FrameSource
 from reelrl.see.streaming import StreamingAutoEncoder
@@ -82,6 +83,7 @@ class AutoEncoderTrainer:
         self.yardsticks = Yardsticks(FRAME_SIZE).to(self.device)
         self.window = Window(run, settings.log_every)
         self.performance = PerformanceMonitor()
+        self._measure = Replay(self._score)
         self.position = START
         self.frames_done = 0
         self._stop_asked = False
@@ -145,7 +147,7 @@ class AutoEncoderTrainer:
 
     def _log(self, logger: TensorBoardLogger, result: LearnResult) -> None:
         step = self.frames_done
-        row = torch.cat([figures_of(result), self.yardsticks(result.frame, result.reconstruction)])
+        row = self._measure(result)
         spent = {f"time/{part}_ms": 1000 * seconds for part, seconds in self.performance.last_s.items()}
         logger.add(step, row, spent | {"time/fps": self.performance.fps})
         if step % self.settings.picture_every == 0 or step == 1:
@@ -153,6 +155,10 @@ class AutoEncoderTrainer:
             logger.histograms(step, self.model, result)
         if self.viewer:
             self.viewer.offer(step, result, self.window.latest)
+
+    def _score(self, result: LearnResult) -> Tensor:
+        """COLUMNS of one frame."""
+        return torch.cat([figures_of(result), self.yardsticks(result.frame, result.reconstruction)])
 
     def _save(self, logger: TensorBoardLogger) -> None:
         """A checkpoint of this moment, once all before it is logged and found finite."""
