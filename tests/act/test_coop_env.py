@@ -159,6 +159,16 @@ def test_the_scenarios_time_limit_truncates() -> None:
     assert (steps, infos["player_0"]["tic"]) == (nine_rooms.TIME_LIMIT_TICS // 100, nine_rooms.TIME_LIMIT_TICS + 1)
 
 
+def test_a_time_limit_of_the_match_truncates() -> None:
+    env = coop_env(2, timelimit_minutes=0.02)  # 42 tics
+    env.reset()
+    while env.agents:
+        _, _, terminated, truncated, infos = env.step(together(env, NO_OP))
+    env.close()
+    assert (any(terminated.values()), all(truncated.values())) == (False, True)
+    assert {info["tic"] for info in infos.values()} == {43}
+
+
 def test_max_steps_truncates_everyone_and_then_reset_is_needed() -> None:
     env = coop_env(max_steps=2)
     env.reset()

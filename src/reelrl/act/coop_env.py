@@ -138,7 +138,7 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         self._steps += 1
         before, self._facts = self._facts, self._match.facts
         self._frames = np.concatenate([self._frames[:, 1:], self._match.pictures[:, None]], axis=1)
-        terminated = outcome == GOAL_REACHED and not self._time_is_up()
+        terminated = outcome == GOAL_REACHED
         truncated = not terminated and (outcome != WENT_ON or self._steps == self.max_steps)
         reward = team_reward(before, self._facts, self.cfg.rewards, goal=terminated)
         answer = (
@@ -220,11 +220,6 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
             "position": tuple(self._fact(number, f"POSITION_{axis}") for axis in "XYZ"),
             "angle": self._fact(number, "ANGLE"),
         }
-
-    def _time_is_up(self) -> bool:
-        """Whether a time limit of the match ended the level, which looks like its goal to the players."""
-        minutes = self.cfg.timelimit_minutes
-        return minutes is not None and self._facts[0, COLUMN["EPISODE_TIME"]] >= minutes * 60 * 35 - 1
 
     def _checked(self, actions: Mapping[str, int]) -> list[int]:
         missing = [agent for agent in self.agents if agent not in actions]

@@ -172,6 +172,7 @@ def _part(config: VZCoopConfig, index: int, seed: int, port: int, path: Path, fo
         window_visible=config.window_visible,
         console_enabled=config.console_enabled,
         ticrate=config.ticrate,
+        last_tic=None if config.timelimit_minutes is None else round(config.timelimit_minutes * 60 * config.ticrate),
     )
 
 
@@ -182,8 +183,6 @@ def _game_args(config: VZCoopConfig, index: int, port: int) -> str:
     if index == 0:
         netmode = 1 if config.num_players <= 2 else 0
         words += ["-host", str(config.num_players), "-port", str(port), "-netmode", str(netmode)]
-        if config.timelimit_minutes is not None:
-            words += ["+timelimit", str(config.timelimit_minutes)]
     else:
         words += ["-join", f"{config.host_ip}:{port}"]
     if config.window_visible:

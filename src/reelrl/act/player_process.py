@@ -60,6 +60,8 @@ class Part(NamedTuple):
     window_visible: bool
     console_enabled: bool
     ticrate: int
+    last_tic: int | None
+    """When time is over, beside the scenario's own limit."""
 
 
 class Player:
@@ -73,7 +75,7 @@ class Player:
         self._variables = [getattr(vizdoom.GameVariable, name) for name in GAME_VARIABLES]
         self._game = _game(part)
         # Time is kept here: the engine would stop at its limit, and nobody could die to begin anew in full health.
-        self._last_tic = self._game.get_episode_timeout() or math.inf
+        self._last_tic = min(self._game.get_episode_timeout() or math.inf, part.last_tic or math.inf)
         self._game.set_episode_timeout(0)
         self._game.init()
         self._tic = self._game.get_episode_time()
