@@ -27,7 +27,7 @@ try:
     with warnings.catch_warnings():
         # What BenchMARL's and torchrl's own modules do at import is not the user's to correct.
         warnings.simplefilter("ignore")
-        _experiment = importlib.import_module("benchmarl.experiment.experiment")
+        _experiment: Any = importlib.import_module("benchmarl.experiment.experiment")
 except ModuleNotFoundError as error:
     if error.name != "benchmarl":
         raise

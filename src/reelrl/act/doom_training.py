@@ -29,13 +29,16 @@ class DoomTraining:
 
 
 class Parts:
-    """BenchMARL's objects for a training; an error names the part that is wrong."""
+    """BenchMARL's objects for a training; an error names the part that is wrong.
 
-    def __init__(self, settings: DoomTraining) -> None:
+    A frozen encoder that actor and critic share runs at collection, unless that is not wanted.
+    """
+
+    def __init__(self, settings: DoomTraining, *, encode_at_collection: bool = True) -> None:
         from reelrl.act.benchmarl_adapter import register
 
         register()
-        shared = shared_frozen_encoder(settings)
+        shared = shared_frozen_encoder(settings) if encode_at_collection else None
         if shared is not None and settings.task.get("frozen_encoder") is None:
             settings = replace(settings, task={**settings.task, "frozen_encoder": shared})
         self.task = task(settings.task)
@@ -83,7 +86,8 @@ def task(given: dict[str, Any]) -> Any:
     from reelrl.act.task_config import DoomTaskConfig
 
     yaml_files.require_keys(given, yaml_files.field_names(DoomTaskConfig), "task")
-    return DoomPettingZooTask.DOOM_PZ.get_task(given)
+    member: Any = DoomPettingZooTask.DOOM_PZ
+    return member.get_task(given)
 
 
 def model(given: dict[str, Any], part: str) -> Any:

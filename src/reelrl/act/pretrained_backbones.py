@@ -37,7 +37,7 @@ class EffnetLite0(VideoEncoder):
     def forward(self, video: Tensor) -> Tensor:
         pictures = (resized(video.flatten(0, 1).float(), self.size) - 127) / 128
         features: Tensor = self.net.extract_features(pictures).mean((2, 3))
-        return features.unflatten(0, video.shape[:2])
+        return torch.unflatten(features, 0, tuple(video.shape[:2]))
 
 
 class _Hub(NamedTuple):
@@ -72,8 +72,8 @@ class _FromHub(VideoEncoder):
         _require_rgb(settings, clip)
         family = HUB[settings.model_type]
         model = _load(settings.model_type, settings.weights or family.weights)
-        self.net: nn.Module = getattr(model, "vision_model", model)
-        self.facts: Any = self.net.config
+        self.net: Any = getattr(model, "vision_model", model)
+        self.facts = self.net.config
         self.embed_dim = int(self.facts.hidden_size)
         self.size = _size(settings, self.facts)
         self.mean: Tensor
@@ -93,8 +93,7 @@ class HubImages(_FromHub):
 
     def forward(self, video: Tensor) -> Tensor:
         tokens = self.net(pixel_values=self._pictures(video)).last_hidden_state
-        features: Tensor = tokens.mean(1).unflatten(0, video.shape[:2])
-        return features
+        return torch.unflatten(tokens.mean(1), 0, tuple(video.shape[:2]))
 
 
 class HubVideo(_FromHub):
@@ -105,7 +104,7 @@ class HubVideo(_FromHub):
     def forward(self, video: Tensor) -> Tensor:
         wanted = int(getattr(self.facts, "num_frames", None) or self.facts.frames_per_clip)
         picked = torch.linspace(0, video.shape[1] - 1, wanted, device=video.device).round().long()
-        clips = self._pictures(video).unflatten(0, video.shape[:2])[:, picked]
+        clips = torch.unflatten(self._pictures(video), 0, tuple(video.shape[:2]))[:, picked]
         name = "pixel_values_videos" if self.settings.model_type == "vjepa2" else "pixel_values"
         extra = {"skip_predictor": True} if self.settings.model_type == "vjepa2" else {}
         features: Tensor = self.net(**{name: clips}, **extra).last_hidden_state

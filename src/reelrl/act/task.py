@@ -6,6 +6,7 @@ experiment = Experiment(task=task, algorithm_config=MappoConfig.get_from_yaml(),
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from reelrl import config, seeding
@@ -73,7 +74,9 @@ class DoomPettingZooEnv(TaskClass):  # type: ignore[misc]
             own = None if seed is None else seeding.seed_for(seed, "match", made[0])
             made[0] += 1
             kwargs = {"categorical_actions": True, "device": device, "seed": own, **settings.wrapper_kwargs}
-            return DoomWrapper(settings.make_env(), **kwargs)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "PettingZoo in TorchRL is tested using version")
+                return DoomWrapper(settings.make_env(), **kwargs)
 
         return make
 

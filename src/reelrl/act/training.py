@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.act import state_tree
-from reelrl.act.benchmarl_adapter import register
 from reelrl.act.doom_training import DoomTraining, Parts
 from reelrl.act.film import write_film
 from reelrl.act.optimiser_state import KeepOptimisers
@@ -35,12 +34,12 @@ class Stopped(Exception):
 
 
 class DoomExperiment(Experiment):  # type: ignore[misc]
-    """BenchMARL's experiment; with a `run` it writes there after every iteration."""
+    """BenchMARL's experiment; once it has a `run_folder` it writes there after every iteration."""
 
-    def __init__(self, settings: DoomTraining, seed: int, run: Run | None = None) -> None:
-        register()
-        parts = Parts(settings)
-        self.run_folder, self.stop_asked = run, False
+    def __init__(self, settings: DoomTraining, seed: int, *, encode_at_collection: bool = True) -> None:
+        parts = Parts(settings, encode_at_collection=encode_at_collection)
+        self.run_folder: Run | None = None
+        self.stop_asked = False
         self.checkpoint_every = int(parts.experiment.checkpoint_interval)
         # BenchMARL's own files (pickles) go where they are forgotten; the run folder has everything.
         self._scratch = tempfile.TemporaryDirectory(prefix="reelrl-benchmarl-")
@@ -111,21 +110,25 @@ class RunLogger(Logger):  # type: ignore[misc]
 
     def __init__(self, experiment: DoomExperiment) -> None:
         # Nothing of the base class's start: it opens BenchMARL's own writers.
-        self.experiment, self.run = experiment, experiment.run_folder
+        self.experiment = experiment
         self.experiment_config, self.group_map = experiment.config, experiment.group_map
         self.json_writer, self.loggers = None, [self]
         self.figures: dict[str, float] = {}
+
+    @property
+    def run(self) -> Run | None:
+        return self.experiment.run_folder
 
     def log(self, dict_to_log: dict[str, Any], step: int | None = None) -> None:
         del step
         self.figures |= {key: float(value) for key, value in dict_to_log.items()}
 
     def log_collection(self, batch: TensorDictBase, **kwargs: Any) -> float:
-        done = batch.get(("next", "done")).squeeze(-1)
-        for group in self.group_map if self.run else ():
-            returns = batch.get(("next", group, "episode_reward")).mean((-2, -1))[done]
-            for value in returns.tolist():
-                self.run.log_episode({"step": self.experiment.total_frames, "return": value})
+        if self.run:
+            done = batch.get(("next", "done")).squeeze(-1)
+            for group in self.group_map:
+                for value in batch.get(("next", group, "episode_reward")).mean((-2, -1))[done].tolist():
+                    self.run.log_episode({"step": self.experiment.total_frames, "return": value})
         return float(super().log_collection(batch, **kwargs))
 
     def log_video(self, name: str, video: Any, step: int) -> None:

@@ -44,7 +44,8 @@ class Cnn(VideoEncoder):
         for layer in self.layers:
             if isinstance(layer, nn.Conv2d | nn.Linear):
                 nn.init.orthogonal_(layer.weight, math.sqrt(2))
-                nn.init.zeros_(layer.bias)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
 
     def forward(self, video: Tensor) -> Tensor:
         features: Tensor = self.layers(video.flatten(1, 2).float() / 255 - 0.5)
@@ -125,7 +126,7 @@ class StreamingAutoEncoderEyes(VideoEncoder):
 
     def forward(self, video: Tensor) -> Tensor:
         pictures = resized(video.flatten(0, 1).float() / 255, self.size)
-        return self._embed(pictures).unflatten(0, video.shape[:2])
+        return torch.unflatten(self._embed(pictures), 0, tuple(video.shape[:2]))
 
     def _embed(self, pictures: Tensor) -> Tensor:
         return torch.cat([part.flatten(1) for part in self.encoder(self.background.normalise(pictures))], dim=1)

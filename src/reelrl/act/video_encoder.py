@@ -122,5 +122,5 @@ def frozen_video_encoder(settings: VideoEncoderSettings, clip: ClipShape, device
 def encode_frozen(encoder: VideoEncoder, video: Tensor, at_most: int = 256) -> Tensor:
     """Features of video [..., T, C, H, W] as [..., rows, embed_dim], in slices that fit into memory."""
     flat = video.reshape(-1, *video.shape[-4:])
-    features = torch.cat([encoder(part) for part in flat.split(at_most)])
+    features = torch.cat([encoder(part) for part in torch.split(flat, at_most)])
     return features.reshape(*video.shape[:-4], *features.shape[1:])

@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 
 # Words as typed -> module, what it does. A command may have two words ("train abr") and share the first with others.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "check doom": ("reelrl.cli.check_doom", "list what is wrong with the files of a Doom training"),
     "compare autoencoder": ("reelrl.cli.compare_autoencoder", "race optimisers of the autoencoder on the same frames"),
     "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
     "encode": ("reelrl.cli.encode", "encode a video at a bitrate, the QP of each mini-GOP by a policy"),
     "evaluate abr": ("reelrl.cli.evaluate_abr", "compare bitrate controllers on traces they have not seen"),
     "evaluate autoencoder": ("reelrl.cli.evaluate_autoencoder", "measure an autoencoder in true bytes beside codecs"),
+    "evaluate doom": ("reelrl.cli.evaluate_doom", "compare trained teams with chance and a rule, in the same matches"),
     "evaluate minigop": ("reelrl.cli.evaluate_minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate_superblock", "compare superblock maps by BD-rate on clips unseen"),
     "fit superblock": ("reelrl.cli.fit_superblock", "fit a map policy of a dozen weights to a quality metric"),
     "search superblock": ("reelrl.cli.search_superblock", "search what superblock maps can win on a clip at most"),
+    "init doom": ("reelrl.cli.init_doom", "write the files of a Doom training, to edit"),
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
     "train abr": ("reelrl.cli.train_abr", "train a bitrate controller for streaming"),
@@ -40,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "train an agent that steers QP by mini-GOP under a bitrate",
     ),
     "train superblock": ("reelrl.cli.train_superblock", "train an agent that places QP offsets inside frames"),
+    "watch doom": ("reelrl.cli.watch_doom", "watch a trained team play, as a film of all views"),
     "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
 }
 

@@ -70,13 +70,13 @@ def run(args: argparse.Namespace) -> int:
     experiment = DoomExperiment(settings, seed)
     try:
         with _run_folder(args, settings, seed) as run_folder:
-            experiment.run_folder = experiment.logger.run = run_folder
-            _introduce(args, experiment)
+            experiment.run_folder = run_folder
+            _introduce(args, experiment, run_folder)
             reporter = _Reporter(experiment)
             with reporter.progress, first_interrupt_asks(reporter.interrupt):
                 experiment.on_iteration = reporter.iteration
                 finished = experiment.learn()
-            return _conclude(experiment, finished)
+            return _conclude(experiment, run_folder, finished)
     finally:
         experiment.close()
 
@@ -107,8 +107,8 @@ def _run_folder(args: argparse.Namespace, settings: DoomTraining, seed: int) -> 
     )
 
 
-def _introduce(args: argparse.Namespace, experiment: DoomExperiment) -> None:
-    run_folder, task = experiment.run_folder, experiment.task.settings
+def _introduce(args: argparse.Namespace, experiment: DoomExperiment, run_folder: Run) -> None:
+    task = experiment.task.settings
     steps = experiment.config.get_max_n_frames(experiment.on_policy)
     output.line("run", run_folder.folder, f"seed {experiment.seed}", f"{spaced(steps)} steps")
     height, width = task.picture_size
@@ -125,10 +125,10 @@ def _introduce(args: argparse.Namespace, experiment: DoomExperiment) -> None:
         output.line("resume", at)
 
 
-def _conclude(experiment: DoomExperiment, finished: bool) -> int:
+def _conclude(experiment: DoomExperiment, run_folder: Run, finished: bool) -> int:
     from reelrl.cli.main import DONE
 
-    folder = experiment.run_folder.folder
+    folder = run_folder.folder
     output.line("done" if finished else "stopped", f"step {spaced(experiment.total_frames)}", "saved")
     output.next_command(f"reel evaluate doom {folder}" if finished else f"reel train doom --resume {folder}")
     return DONE
