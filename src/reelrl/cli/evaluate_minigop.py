@@ -4,6 +4,7 @@ reel evaluate minigop                                      the usual controllers
 reel evaluate minigop --goal cbr                           low delay within a buffer, against the encoder's cbr
 reel evaluate minigop --controllers sac=runs/0007          a trained run besides
 reel evaluate minigop --controllers 'mine=policies/without-{source}.safetensors' --split all
+reel evaluate minigop --controllers direct-search --share-over 'rate-model(0)' --frames 65     how near to an oracle
 reel evaluate minigop --clips bbb_480x270+bloom_480x270    clips one after the other
 reel evaluate minigop --only crf --split train --baseline crf.json     the curves that training compares with
 
@@ -42,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--buffer", type=float, default=1.0, metavar="S", help="seconds of the leaky bucket (default 1)"
     )
+    parser.add_argument(
+        "--headroom", type=int, metavar="QP", help="of controllers' sessions above their probe (default 12; 0: none)"
+    )
+    parser.add_argument(
+        "--share-over", metavar="NAME", help="each one's share of the oracle's gain over this contestant"
+    )
     parser.add_argument("--method", default="pchip", help="between points: pchip (default) or akima")
     parser.add_argument("--vmaf", action="store_true", help="VMAF as well, which takes longer than the encodes")
     parser.add_argument("--baseline", metavar="FILE", help="write the crf curves for reel train minigop")
@@ -52,21 +59,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from reelrl.evaluation import minigop, minigop_baseline, minigop_page, minigop_summary
+    from reelrl.evaluation import minigop, minigop_baseline, minigop_page, minigop_share, minigop_summary
     from reelrl.evaluation.verdicts import verdicts
     from reelrl.files import writable_folder
 
     folder = writable_folder(args.out)
     how = _protocol(args)
     contestants = _contestants(args)
-    clips = _clips(args)
-    points = minigop.encode_all(contestants, clips, how, args.jobs)
+    clips = chosen_clips(args)
     everyone = minigop.with_anchors(contestants, how.goal)
+    oracle = minigop_share.oracle_of(everyone, args.share_over) if args.share_over else ""
+    points = minigop.encode_all(contestants, clips, how, args.jobs)
     results = minigop_summary.clip_results(points, how.goal, how.metrics, args.method)
     summary = verdicts(results)
     uses = minigop_summary.rate_uses(everyone, points, how.goal)
     warned = minigop_summary.warnings(everyone, uses, how)
     facts = _facts(args, how, clips, sum(point.seconds for point in points)) | {"warnings": warned}
+    shares = minigop_share.shares(points, oracle, args.share_over, args.method) if oracle else []
+    facts |= {"shares": [share.record() for share in shares]} if shares else {}
     minigop_summary.write_records(folder, points, results, summary, uses, facts)
     minigop_page.write_page(folder / "index.html", points, results, summary, uses, facts)
     if args.baseline:
@@ -75,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
         output.as_json(minigop_summary.as_record(summary, uses, facts))
         return 0
     print(minigop_summary.tables(summary, uses, how.goal))
+    if shares:
+        print(f"\n{minigop_share.table(shares)}")
     for warning in warned:
         output.line("note", warning)
     output.next_command(f"open {folder / 'index.html'}")
@@ -82,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _protocol(args: argparse.Namespace) -> Protocol:
+    from reelrl.encode.minigop_source import HEADROOM
     from reelrl.encode.settings import EncoderSettings
     from reelrl.evaluation.minigop import Protocol
     from reelrl.evaluation.superblock import numbers
@@ -96,6 +109,7 @@ def _protocol(args: argparse.Namespace) -> Protocol:
         frames=args.frames,
         encoder=EncoderSettings(preset=args.preset, keyint=args.keyint, threads=args.threads),
         buffer_s=args.buffer,
+        headroom=HEADROOM if args.headroom is None else args.headroom,
         with_vmaf=args.vmaf,
         seed=args.seed,
     )
@@ -107,7 +121,7 @@ def _contestants(args: argparse.Namespace) -> list[Contestant]:
     return [Contestant.parse(text) for text in args.only or [*USUAL[args.goal], *args.controllers]]
 
 
-def _clips(args: argparse.Namespace) -> list[Clip]:
+def chosen_clips(args: argparse.Namespace) -> list[Clip]:
     from reelrl.evaluation.minigop import open_sequence
     from reelrl.evaluation.superblock import split_clips
 
@@ -131,6 +145,7 @@ def _facts(args: argparse.Namespace, how: Protocol, clips: list[Clip], seconds: 
         "encoder": f"{settings.backend} {probe(settings.backend).version}, preset {settings.preset}, {structure}, "
         f"mini-GOPs of {2**settings.levels}, keyint {settings.keyint}, {settings.threads} thread",
         "buffer_s": how.buffer_s,
+        "headroom": how.headroom,
         "metrics": list(how.metrics),
         "method": args.method,
         "seed": args.seed,

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate doom": ("reelrl.cli.evaluate_doom", "compare trained teams with chance and a rule, in the same matches"),
     "evaluate minigop": ("reelrl.cli.evaluate_minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate_superblock", "compare superblock maps by BD-rate on clips unseen"),
+    "fit minigop": ("reelrl.cli.fit_minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
     "fit superblock": ("reelrl.cli.fit_superblock", "fit a map policy of a dozen weights to a quality metric"),
     "search superblock": ("reelrl.cli.search_superblock", "search what superblock maps can win on a clip at most"),
     "init doom": ("reelrl.cli.init_doom", "write the files of a Doom training, to edit"),

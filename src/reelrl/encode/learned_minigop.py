@@ -1,6 +1,6 @@
 """A trained mini-GOP policy as a controller: loaded from a run or a file without running its code, in plain numpy.
 
-    controller = load_controller("runs/0007")          # or a name, a .safetensors file, "my_pkg.mine:Policy"
+    controller = load_controller("runs/0007")          # or a name, a .safetensors or .json file, "my_pkg.mine:Policy"
     run = run_controller(open_source(clip, kbps=300), controller)
 
 The policy was trained to correct another controller, its base; what it decides is added to the base's delta.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from reelrl import policy_file
 from reelrl.encode.learned_maps import find_policy
+from reelrl.encode.minigop_imitation import Imitation
 from reelrl.encode.minigop_state import NAMES, observation
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.names import CONTROLLERS, did_you_mean, make
@@ -50,7 +51,7 @@ class LearnedMiniGop:
 
 
 def load_controller(name: str) -> MiniGopController:
-    """A controller of mini-GOPs by name, by run folder or policy file, or as "package.module:Class".
+    """A controller of mini-GOPs by name, by run folder or file (a policy, a fitted rule), or as "package.module:Class".
 
     Arguments may follow in brackets: "crf-replay(2)".
     """
@@ -62,6 +63,6 @@ def load_controller(name: str) -> MiniGopController:
         if word not in ours and "/" not in word and not Path(name).exists():
             raise ConfigError(f"no run at {name}, and no mini-GOP controller of that name{did_you_mean(word, ours)}")
         if word not in ours:
-            return LearnedMiniGop(name)
+            return Imitation.load(name) if name.endswith(".json") else LearnedMiniGop(name)
     controller: MiniGopController = make(CONTROLLERS, name)
     return controller

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from reelrl.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -39,24 +39,32 @@ def inputs(episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> NDArray[n
 
 
 class Imitation(RateModel):
-    """Offsets by the rule of a file that `fit` made; `weights` are one per input, for inputs less their mean."""
+    """Offsets by the rule of a file that `reel fit minigop` made; one weight per input, for inputs less their mean."""
 
-    def __init__(self, weights: Sequence[float]) -> None:
+    def __init__(self, weights: Sequence[float], facts: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.weights = np.array(weights, np.float64)
+        self.weights, self.facts = np.array(weights, np.float64), facts or {}
+        if self.weights.shape != (len(INPUTS),) or not np.isfinite(self.weights).all():
+            raise CheckpointError(
+                f"weights {self.weights.tolist()}; a rule has {len(INPUTS)} finite ones, one per input"
+            )
 
     @classmethod
-    def load(cls, path: Path) -> Imitation:
+    def load(cls, path: str | Path) -> Imitation:
         try:
-            told = json.loads(path.read_text())
+            told = json.loads(Path(path).read_bytes())
             if told["inputs"] != list(INPUTS):
                 raise CheckpointError(f"{path} sees {told['inputs']}, this version shows {list(INPUTS)}; fit it anew")
-            return cls(told["weights"])
+            return cls(told["weights"], told["facts"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} is no imitation of the direct search: {error}; fit one") from error
+            raise CheckpointError(
+                f"{path} is no imitation of the direct search ({type(error).__name__}: {error}); "
+                f"make one: reel fit minigop -o {path}"
+            ) from error
 
-    def save(self, path: Path) -> None:
-        write_atomic(path, json.dumps({"inputs": INPUTS, "weights": self.weights.tolist()}).encode())
+    def save(self, path: str | Path) -> None:
+        rule = {"inputs": INPUTS, "weights": self.weights.tolist(), "facts": self.facts}
+        write_atomic(path, json.dumps(rule, indent=2) + "\n")
 
     def offsets(self, episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
         seen = inputs(episode, plan)
@@ -64,8 +72,24 @@ class Imitation(RateModel):
         return offsets
 
 
-def fit(examples: Sequence[tuple[MiniGopEpisode, Sequence[float]]], ridge: float = 1.0) -> Imitation:
+Example = tuple["MiniGopEpisode", "Sequence[float]"]
+"""An episode, and the deltas that a search found for it."""
+
+
+def fit(examples: Sequence[Example], ridge: float = 1.0) -> Imitation:
     """The rule nearest to the deltas that a search found, clip by clip; each less its mean, which is the rate's."""
+    x, y = _matrices(examples)
+    return Imitation(np.linalg.solve(x.T @ x + ridge * np.eye(len(INPUTS)), x.T @ y).tolist())
+
+
+def misfit(rule: Imitation, examples: Sequence[Example]) -> tuple[float, float]:
+    """Sums of squares over mini-GOPs: what the rule leaves of the searched offsets, and the offsets themselves."""
+    x, y = _matrices(examples)
+    return float(((y - x @ rule.weights) ** 2).sum()), float((y**2).sum())
+
+
+def _matrices(examples: Sequence[Example]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Inputs and searched offsets of all mini-GOPs, each less the mean of its clip."""
     seen, wanted = [], []
     for episode, deltas in examples:
         if episode.plan is None or len(episode.plan) != len(deltas):
@@ -73,8 +97,7 @@ def fit(examples: Sequence[tuple[MiniGopEpisode, Sequence[float]]], ridge: float
         found = inputs(episode, episode.plan)
         seen.append(found - found.mean(0))
         wanted.append(np.array(deltas) - np.mean(deltas))
-    x, y = np.concatenate(seen), np.concatenate(wanted)
-    return Imitation(np.linalg.solve(x.T @ x + ridge * np.eye(len(INPUTS)), x.T @ y).tolist())
+    return np.concatenate(seen), np.concatenate(wanted)
 
 
 def _relative(values: Sequence[float]) -> NDArray[np.float64]:

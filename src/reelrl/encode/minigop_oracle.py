@@ -6,10 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reelrl.encode.minigop_controllers import Fixed
+from reelrl.encode.minigop_controllers import Fixed, RateModel
 from reelrl.encode.minigop_pyramid import OCTAVES_PER_QP
 from reelrl.encode.minigop_reference import RdCurve
 from reelrl.encode.minigop_run import run_controller
+from reelrl.encode.minigop_source import HEADROOM
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,21 +22,22 @@ if TYPE_CHECKING:
 class DirectSearch:
     """Coordinate search over the deltas: mini-GOP by mini-GOP a step up, a step down, as long as one of them pays.
 
-    A step pays when the PSNR is higher than the encoder's own curve gives for the bits it changed. `study` hands over
-    the clip; `reset` then searches for the episode's budget. `encodes` counts the passes that took.
+    A step pays when the PSNR is higher than the encoder's own curve gives for the bits it changed. The search begins
+    with the better of two allocations on budget, the encoder's own and the rate model's, and never ends below it.
+    `study` hands over the clip; `reset` then searches for the episode's budget. `encodes` counts the passes that took.
     """
 
     privileged = True
 
-    def __init__(self, steps: str = "2,1") -> None:
-        self.steps = tuple(float(step) for step in str(steps).split(","))
+    def __init__(self, *steps: float) -> None:
+        self.steps = steps or (2.0, 1.0)
         self.encodes = 0
         self.deltas: tuple[float, ...] = ()
         self._prepared: Preparation | None = None
 
-    def study(self, prepared: Preparation) -> None:
+    def study(self, prepared: Preparation, headroom: int = HEADROOM) -> None:
         """What a real controller never has: the clip itself, to be coded at will."""
-        self._prepared = prepared
+        self._prepared, self._headroom = prepared, headroom
         self._seen: dict[tuple[float, ...], MiniGopRun] = {}
 
     def reset(self, seed: int, episode: MiniGopEpisode) -> None:
@@ -44,11 +46,16 @@ class DirectSearch:
         source = self._source()
         source.close()
         self._curve = RdCurve(source.clip, replace(source.settings, qp=source.start_qp, picture_qp=False))
-        start = self._on_budget((0.0,) * len(self._curve.bits))
-        self.deltas = self._on_budget(self._searched(start))
+        alike = (0.0,) * len(self._curve.bits)
+        start = max(self._on_budget(alike), self._on_budget(self._by_rate_model()), key=self._score)
+        self.deltas = max(start, self._on_budget(self._searched(start)), key=self._score)
 
     def act(self, situation: Situation) -> float:
         return self.deltas[situation.request.mg]
+
+    def _by_rate_model(self) -> tuple[float, ...]:
+        self.encodes += 1
+        return run_controller(self._source(), RateModel()).deltas
 
     def _searched(self, best: tuple[float, ...]) -> tuple[float, ...]:
         score = self._score(best)
@@ -89,4 +96,6 @@ class DirectSearch:
         if self._prepared is None:
             raise ConfigError("the direct search needs the clip; call study(Preparation(clip, settings)) first")
         episode = self._episode
-        return self._prepared.source(kbps=episode.kbps, goal=episode.goal, buffer_s=episode.buffer_s)
+        return self._prepared.source(
+            kbps=episode.kbps, goal=episode.goal, buffer_s=episode.buffer_s, headroom=self._headroom
+        )

@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 RANDOM_ACCESS = EncoderSettings(preset=8, rate_control="crf", structure="random_access", hierarchical_levels=4)
 LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay", hierarchical_levels=3)
 
-
 HEADROOM = 12
 """QP steps by which a session that replays picture QPs is opened above its probe's.
 
-A session's own QP then sets no picture's, but still scales how boldly the encoder leaves out choices. Opened 12 steps
-higher the same QPs take about 2 % fewer bits than the encoder's own CRF at the same PSNR, for 4 % more time; opened
-at the probe's QP they take 0.5 % more bits."""
+The session's own QP then sets no picture's, and yet a session opened higher takes fewer bits at the same PSNR and more
+time. Why is a guess (it may choose what the encoder dares to skip); how much, `--headroom 0` shows: docs/minigop.md."""
 
 
 class InProcessSource:
@@ -268,10 +266,8 @@ class Preparation:
         if settings.low_delay:
             settings = replace(settings, qp=start_qp)
         else:
-            away = (
-                math.log2(plan.bits / clip.duration_s / 1000 / kbps) / OCTAVES_PER_QP
-            )  # where the pictures' QPs will be, from the probe's
-            settings = replace(settings, qp=clipped(round(start_qp + away) + headroom), picture_qp=True)
+            usual = start_qp + self._octaves(plan, kbps) / OCTAVES_PER_QP  # where the pictures' QPs will be
+            settings = replace(settings, qp=clipped(round(usual) + headroom), picture_qp=True)
         taste_cpu_s = 0.0 if self._taste is None else self._taste.cpu_s
         return InProcessSource(clip, settings, episode, plan, taste_cpu_s + probes_cpu_s)
 

@@ -49,3 +49,14 @@ def paired_interval(ours: Floats, theirs: Floats, *, level: float = 0.95, seed: 
     return mean_interval(
         np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64), level=level, seed=seed
     )
+
+
+def quotient_interval(part: Floats, whole: Floats, *, level: float = 0.95, seed: int = 0) -> Interval:
+    """The mean of `part` over the mean of `whole` on the same content; content is drawn again, pair by pair."""
+    if np.shape(part) != np.shape(whole) or np.ndim(part) != 1 or not len(part):
+        raise ConfigError(f"{np.shape(part)} against {np.shape(whole)} values; a quotient needs the same content")
+    part, whole = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+    drawn = np.random.default_rng(seed).integers(len(part), size=(RESAMPLES, len(part)))
+    tail = (1.0 - level) / 2
+    low, high = np.quantile(part[drawn].mean(axis=1) / whole[drawn].mean(axis=1), [tail, 1.0 - tail])
+    return Interval(float(part.mean() / whole.mean()), float(low), float(high))

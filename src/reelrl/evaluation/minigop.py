@@ -16,6 +16,7 @@ from reelrl.content.catalogue import split_of
 from reelrl.content.clip import concatenate
 from reelrl.content.sources import open_clip
 from reelrl.encode.minigop import Goal
+from reelrl.encode.minigop_source import HEADROOM
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError
 from reelrl.evaluation.minigop_modes import MODES, crf_encode, mode_encode, structured
@@ -65,7 +66,7 @@ class Contestant:
 
     def for_clip(self, clip: Clip) -> str:
         """The spec for one clip."""
-        return self.spec.replace("{source}", clip.source.replace(":", "-").replace("/", "-"))
+        return for_source(self.spec, clip.source)
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ class Protocol:
     """goal        "vbr": the whole clip's bits, in random access; "cbr": within a buffer, in low delay
     qps            of the crf encodes that the target rates of a clip come from
     frames         of each clip, from its beginning; 0 for all
-    feedback_lag   mini-GOPs that are decided before the first one's cost is known; None as the structure demands
     buffer_s       of the leaky bucket that late frames are counted by
+    headroom       QP steps by which sessions of controllers are opened above their probe's, in random access
     """
 
     goal: Goal = "vbr"
@@ -82,6 +83,7 @@ class Protocol:
     frames: int = 0
     encoder: EncoderSettings = EncoderSettings(preset=8, keyint=161)  # noqa: RUF009 - frozen
     buffer_s: float = 1.0
+    headroom: int = HEADROOM
     with_vmaf: bool = False
     seed: int = 0
 
@@ -153,7 +155,7 @@ def encode_all(
     """Every contestant on every clip at every rate, anchors included; crf comes first."""
     everyone = with_anchors(contestants, how.goal)
     _check(everyone, clips, how)
-    windows = [clip if not how.frames or how.frames >= clip.frame_count else _beginning(clip, how) for clip in clips]
+    windows = [beginning(clip, how) for clip in clips]
     others = [contestant for contestant in everyone if contestant.spec != "crf"]
     points: list[RatePoint] = []
     total = len(windows) * len(how.qps) * (1 + len(others))
@@ -179,10 +181,22 @@ def with_anchors(contestants: Sequence[Contestant], goal: Goal) -> list[Contesta
     return [Contestant(name, name) for name in ANCHORS[goal] if name not in given] + list(contestants)
 
 
+def for_source(path: str, source: str) -> str:
+    """The path with `{source}` written out, as file systems take it."""
+    return path.replace("{source}", source.replace(":", "-").replace("/", "-"))
+
+
 def open_sequence(name: str) -> Clip:
     """A clip by name; several with '+' between them are shown one after the other."""
     parts = [open_clip(part) for part in name.split("+")]
     return parts[0] if len(parts) == 1 else concatenate(parts, name)
+
+
+def beginning(clip: Clip, how: Protocol) -> Clip:
+    """As much of a clip as is coded."""
+    if not how.frames or how.frames >= clip.frame_count:
+        return clip
+    return replace(clip.window(0, how.frames), name=clip.name)
 
 
 def buffer_use(frame_bytes: Sequence[int], fps: Fraction, kbps: float, buffer_s: float) -> tuple[int, float]:
@@ -214,10 +228,6 @@ def _check(everyone: Sequence[Contestant], clips: Sequence[Clip], how: Protocol)
         if not contestant.is_mode:
             for spec in {contestant.for_clip(clip) for clip in clips}:
                 check_controller(spec)
-
-
-def _beginning(clip: Clip, how: Protocol) -> Clip:
-    return replace(clip.window(0, how.frames), name=clip.name)
 
 
 @lru_cache(maxsize=1)

@@ -13,12 +13,14 @@ import reelrl.encode
 from reelrl.encode.encode_cache import CpuClock, Encode, Stream, cached_encode
 from reelrl.encode.features import frame_features
 from reelrl.encode.learned_minigop import LearnedMiniGop, load_controller
+from reelrl.encode.minigop_imitation import Imitation
 from reelrl.encode.minigop_oracle import DirectSearch
 from reelrl.encode.minigop_run import run_controller
 from reelrl.encode.minigop_source import Preparation
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
+    from reelrl.encode.minigop import MiniGopController
     from reelrl.evaluation.minigop import Protocol
 
 _CODE = ("plan", "probe", "pyramid", "source", "start", "state")
@@ -32,14 +34,15 @@ def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Enco
     def make_stream() -> Stream:
         controller, prepared = load_controller(spec), Preparation(clip, settings)
         if isinstance(controller, DirectSearch):
-            controller.study(prepared)
-        source = prepared.source(kbps=kbps, goal=how.goal, buffer_s=how.buffer_s)
+            controller.study(prepared, how.headroom)
+        source = prepared.source(kbps=kbps, goal=how.goal, buffer_s=how.buffer_s, headroom=how.headroom)
         run = run_controller(source, controller, how.seed)
         searched = controller.encodes if isinstance(controller, DirectSearch) else 0
         seconds = _analysis_s(clip) + source.probe_cpu_s + run.cpu_s
         return Stream(source.packets, seconds, run.episode.passes + 1 + searched, run.deltas)
 
-    decisions = {"by": identity(spec), "kbps": kbps, "goal": how.goal, "buffer_s": how.buffer_s, "seed": how.seed}
+    asked = {"kbps": kbps, "goal": how.goal, "buffer_s": how.buffer_s, "seed": how.seed, "headroom": how.headroom}
+    decisions = {"by": identity(spec)} | asked
     return cached_encode(clip, settings, decisions, make_stream, with_vmaf=how.with_vmaf)
 
 
@@ -65,8 +68,17 @@ def _analysis_s(clip: Clip) -> float:
 def identity(spec: str) -> dict[str, Any]:
     """Who decides, as plain data: the words, the policy's bytes, and the code. Edited code is another controller."""
     controller = load_controller(spec)
-    policy = controller.path.read_bytes() if isinstance(controller, LearnedMiniGop) else b""
     folder = Path(reelrl.encode.__path__[0])
-    files = {*(folder / f"minigop_{part}.py" for part in _CODE), Path(inspect.getfile(type(controller)))}
+    files = {*(folder / f"minigop_{part}.py" for part in _CODE), *_files(controller)}
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
+    policy = Path(spec).read_bytes() if isinstance(controller, Imitation) else b""
+    if isinstance(controller, LearnedMiniGop):
+        policy = controller.path.read_bytes()
     return {"spec": spec, "policy": hashlib.sha256(policy).hexdigest(), "code": code.hexdigest()}
+
+
+def _files(controller: MiniGopController) -> set[Path]:
+    """Where a controller is written: its class, those it extends, and the controller that it corrects."""
+    kinds = [kind for kind in type(controller).__mro__ if kind is not object]
+    base = getattr(controller, "base", None)
+    return {Path(inspect.getfile(kind)) for kind in kinds} | (_files(base) if base is not None else set())
