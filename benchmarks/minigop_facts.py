@@ -1,0 +1,73 @@
+"""Facts about SVT-AV1 that mini-GOP control rests on, measured again: what its QP pyramid is worth, what a step takes.
+
+python benchmarks/minigop_facts.py [--clips CLIP ...] [--frames 65]
+
+flat       bits at equal PSNR-Y when all pictures get one QP, against the encoder's own QPs sent picture by picture
+per step   octaves of bits that one QP step on a whole pyramid takes: mean over four QPs, and the largest
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reelrl.content.sources import open_clip
+from reelrl.encode.coding import encode_packets
+from reelrl.encode.minigop_controllers import CrfReplay
+from reelrl.encode.minigop_record import by_number
+from reelrl.encode.minigop_run import run_controller
+from reelrl.encode.minigop_source import Preparation
+from reelrl.evaluation.bd_rate import Point, bd_rate
+
+if TYPE_CHECKING:
+    from reelrl.content.clip import Clip
+    from reelrl.encode.minigop_run import MiniGopRun
+
+CLIPS = tuple(
+    f"generated:{style}?size=256x144" for style in ("street", "pan", "water", "talk", "screen", "cuts", "noise")
+)
+QPS = (28, 36, 44, 52)
+STEP = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clips", nargs="+", default=CLIPS)
+    parser.add_argument("--frames", type=int, default=65)
+    args = parser.parse_args()
+    print(f"{'clip':36}  flat, % bits  octaves per step, mean  largest")
+    for name in args.clips:
+        clip = open_clip(name)
+        prepared = Preparation(clip.window(0, min(args.frames, clip.frame_count)).load())
+        flat = bd_rate([_replayed(prepared, qp) for qp in QPS], [_flat(prepared, qp) for qp in QPS]).percent
+        steps = [_octaves_per_step(prepared, qp) for qp in QPS]
+        shown = "-" if flat is None else f"{flat:+.1f}"
+        print(f"{name:36}  {shown:>12}  {sum(steps) / len(steps):22.3f}  {max(steps):7.3f}", flush=True)
+
+
+def _replayed(prepared: Preparation, qp: int) -> Point:
+    run = _run(prepared, qp, 0)
+    return Point(run.kbps, run.psnr_y)
+
+
+def _flat(prepared: Preparation, qp: int) -> Point:
+    clip: Clip = prepared.clip
+    settings = replace(prepared.settings, qp=qp, picture_qp=True, psnr=True)
+    packets = list(encode_packets(clip, settings, by_number(settings, [qp] * clip.frame_count)))
+    kbps = sum(8 * packet.size for packet in packets) / clip.duration_s / 1000
+    return Point(kbps, sum(packet.psnr[0] for packet in packets) / len(packets))
+
+
+def _octaves_per_step(prepared: Preparation, qp: int) -> float:
+    finer, coarser = (_run(prepared, qp, delta).bits for delta in (-STEP, STEP))
+    return math.log2(finer / coarser) / (2 * STEP)
+
+
+def _run(prepared: Preparation, qp: int, delta: float) -> MiniGopRun:
+    return run_controller(prepared.source(start_qp=qp, headroom=0), CrfReplay(delta))
+
+
+if __name__ == "__main__":
+    main()
