@@ -13,28 +13,33 @@ from typing import Any
 
 from reelrl.errors import MissingExtra, ReelError
 
-try:
-    import torchrl.collectors as _collectors
-    from tqdm import tqdm as _tqdm
-except ImportError as error:
-    raise MissingExtra(error.name or "torchrl", "train,marl") from error
 
+def _import(module: str, missing: ReelError) -> Any:
+    """A foreign module, without the warnings that are its own maker's to heed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise missing from error
+
+
+_collectors = _import("torchrl.collectors", MissingExtra("torchrl", "train,marl"))
 # torchrl 0.13 renamed the class; BenchMARL imports it by the old name.
 if not hasattr(_collectors, "SyncDataCollector"):
     _collectors.SyncDataCollector = _collectors.Collector
 
-try:
-    with warnings.catch_warnings():
-        # What BenchMARL's and torchrl's own modules do at import is not the user's to correct.
-        warnings.simplefilter("ignore")
-        _experiment: Any = importlib.import_module("benchmarl.experiment.experiment")
-except ModuleNotFoundError as error:
-    if error.name != "benchmarl":
-        raise
-    raise ReelError("benchmarl is not installed; run: pip install --no-deps benchmarl==1.5.2") from error
-
+_not_there = ReelError("benchmarl is not installed; run: pip install --no-deps benchmarl==1.5.2")
+_experiment = _import("benchmarl.experiment.experiment", _not_there)
 logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of every buffer
-_experiment.tqdm = partial(_tqdm, disable=True)  # we show progress ourselves
+_experiment.tqdm = partial(_experiment.tqdm, disable=True)  # we show progress ourselves
+
+# torchrl 0.14 checks the shape of greedy actions, and takes the dimension of agents for one too many.
+for _name in ("iql", "vdn", "qmix"):
+    _algorithm = _import(f"benchmarl.algorithms.{_name}", _not_there)
+    _algorithm.QValueModule = partial(_algorithm.QValueModule, strict_shape=False)
 
 
 def register() -> None:

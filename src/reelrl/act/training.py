@@ -57,9 +57,9 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
                     config=parts.experiment,
                     callbacks=[KeepOptimisers()],
                 )
-        except (ValueError, TypeError) as error:
+        except BaseException as error:
             self._scratch.cleanup()
-            if isinstance(error, ConfigError):
+            if isinstance(error, ConfigError) or not isinstance(error, ValueError | TypeError):
                 raise
             raise ConfigError(f"BenchMARL refuses these settings: {error}") from error
         self.on_iteration: Callable[[DoomExperiment], None] = lambda _: None

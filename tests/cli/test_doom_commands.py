@@ -1,0 +1,76 @@
+"""The commands around a Doom training, from files to film."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from reelrl.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FEW = (
+    "experiment.on_policy_collected_frames_per_batch=12", "experiment.on_policy_n_envs_per_worker=1",
+    "experiment.on_policy_minibatch_size=6", "experiment.evaluation=false", "experiment.evaluation_interval=12",
+    "experiment.checkpoint_interval=12", "task.max_steps=8", "task.observation_size=[30, 40]",
+    "actor.video_encoder_cfg={model_type: cnn, channels: [4, 4], embed_dim: 8}",
+    "critic.video_encoder_cfg={model_type: cnn, channels: [4, 4], embed_dim: 8}",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one run of twelve steps."""
+    root = tmp_path_factory.mktemp("doom")
+    changes = [word for change in FEW for word in ("--set", change)]
+    assert main(["train", "doom", "--frames", "12", "--output-dir", str(root), *changes]) == 0
+    return root
+
+
+def test_a_run_is_resumed_watched_and_evaluated(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(runs / "0001-doom-mappo")
+    assert main(["train", "doom", "--resume", run, "--frames", "24"]) == 0
+    told = capsys.readouterr().out
+    assert "resume step 12" in told
+    assert "done   step 24" in told
+    film = runs / "match.mp4"
+    assert main(["watch", "doom", run, "-o", str(film)]) == 0
+    assert "8 pictures" in capsys.readouterr().out
+    assert film.read_bytes()[4:8] == b"ftyp"
+    assert main(["evaluate", "doom", run, "--episodes", "1", "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert set(table) == {"chance", "sweep", run}
+    assert table[run]["episodes"] == 1
+
+
+def test_files_that_init_writes_are_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "team"
+    assert main(["init", "doom", str(folder)]) == 0
+    parts = ("task", "actor", "critic", "experiment")
+    files = [word for part in parts for word in (f"--{part}", f"{folder}/{part}.yaml")]
+    assert main(["check", "doom", *files, "--algorithm-file", f"{folder}/algorithm.yaml"]) == 0
+    assert f"reel train doom --task {folder}/task.yaml" in capsys.readouterr().out
+    assert main(["init", "doom", str(folder)]) == 1
+    assert "already there" in capsys.readouterr().err
+
+
+def test_check_lists_all_problems_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "team"
+    main(["init", "doom", str(folder)])
+    task = yaml.safe_load((folder / "task.yaml").read_text())
+    (folder / "task.yaml").write_text(yaml.safe_dump(task | {"skip": 0, "num_players": 99}))
+    assert main(["check", "doom", "--task", f"{folder}/task.yaml", "--actor", f"{folder}/absent.yaml"]) == 1
+    told = capsys.readouterr().out
+    for words in ("skip is 0", "num_players is 99", "absent.yaml"):
+        assert words in told
+
+
+def test_settings_that_cannot_be_right_leave_no_run_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ["--set", "task.skipp=3"]
+    assert main(["train", "doom", "--output-dir", str(tmp_path / "runs"), *wrong]) == 1
+    assert "unknown key 'skipp'" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
