@@ -237,8 +237,7 @@ class SvtAv1:
 
     def _let_go(self) -> None:
         """Finish a stream that is left early: pictures that wait for room among the reconstructions never end alone."""
-        under_way = getattr(self, "_sent", 0) and not getattr(self, "_ended", True)
-        if under_way and self._settings.recon and not self._low_delay and not self._first_pass:
+        if self._sent and not self._ended and self._reconstructs and not self._low_delay:
             with suppress(EncoderError):
                 self.finish()
 
