@@ -45,7 +45,7 @@ OWNERS: dict[str, set[str]] = {
     "stable_baselines3": {"agents"},
     "torch": {"agents", "stream", "see", "act", "evaluation"},
     "torchrl": {"agents", "act"},
-    "transformers": {"see"},
+    "transformers": {"act"},
     "vizdoom": {"act"},
 }
 

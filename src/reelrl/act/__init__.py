@@ -15,11 +15,33 @@ if TYPE_CHECKING:
     from reelrl.act.coop_config import Rewards as Rewards
     from reelrl.act.coop_config import VZCoopConfig as VZCoopConfig
     from reelrl.act.coop_env import VizDoomCoopParallelEnv as VizDoomCoopParallelEnv
+    from reelrl.act.optimiser_state import KeepOptimisers as KeepOptimisers
+    from reelrl.act.task import DoomPettingZooEnv as DoomPettingZooEnv
+    from reelrl.act.task import DoomPettingZooTask as DoomPettingZooTask
+    from reelrl.act.task_config import DoomTaskConfig as DoomTaskConfig
+    from reelrl.act.video_critic import VideoCentralCriticModel as VideoCentralCriticModel
+    from reelrl.act.video_critic import VideoCentralCriticModelConfig as VideoCentralCriticModelConfig
+    from reelrl.act.video_encoder import VideoEncoder as VideoEncoder
+    from reelrl.act.video_encoder import VideoEncoderSettings as VideoEncoderSettings
+    from reelrl.act.video_encoder import make_video_encoder as make_video_encoder
+    from reelrl.act.video_policy import VideoPolicyModel as VideoPolicyModel
+    from reelrl.act.video_policy import VideoPolicyModelConfig as VideoPolicyModelConfig
 
 _HOMES = {
+    "DoomPettingZooEnv": "task",
+    "DoomPettingZooTask": "task",
+    "DoomTaskConfig": "task_config",
+    "KeepOptimisers": "optimiser_state",
     "Rewards": "coop_config",
     "VZCoopConfig": "coop_config",
+    "VideoCentralCriticModel": "video_critic",
+    "VideoCentralCriticModelConfig": "video_critic",
+    "VideoEncoder": "video_encoder",
+    "VideoEncoderSettings": "video_encoder",
+    "VideoPolicyModel": "video_policy",
+    "VideoPolicyModelConfig": "video_policy",
     "VizDoomCoopParallelEnv": "coop_env",
+    "make_video_encoder": "video_encoder",
 }
 
 __all__ = list(_HOMES)

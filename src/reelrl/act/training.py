@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.act import state_tree
 from reelrl.act.doom_training import DoomTraining, Parts
-from reelrl.act.film import write_film
 from reelrl.act.optimiser_state import KeepOptimisers
+from reelrl.content.film import write_film
 from reelrl.errors import CheckpointError, ConfigError
 
 from benchmarl.experiment import Experiment  # isort: skip
@@ -124,6 +124,7 @@ class RunLogger(Logger):  # type: ignore[misc]
         self.figures |= {key: float(value) for key, value in dict_to_log.items()}
 
     def log_collection(self, batch: TensorDictBase, **kwargs: Any) -> float:
+        self.figures = {}  # an iteration begins; not every one sees the end of an episode
         if self.run:
             done = batch.get(("next", "done")).squeeze(-1)
             for group in self.group_map:

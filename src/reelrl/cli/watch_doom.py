@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from reelrl import seeding
-    from reelrl.act.film import write_film
     from reelrl.act.teams import TrainedTeam, make_env, play, settings_of
+    from reelrl.content.film import write_film
     from reelrl.runs import RunFolder
     from reelrl.see.devices import use_device
 

@@ -1,4 +1,4 @@
-"""Films of matches: pictures to an mp4 that any browser plays."""
+"""Films: pictures to an mp4 that any browser plays."""
 
 from __future__ import annotations
 
