@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
 READY := $(VENV)/.ready-$(shell cat constraints.txt pyproject.toml | sha256sum | cut -c1-16)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format bench clean
+.PHONY: help setup browser demo test test-long lint format bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,11 +23,15 @@ setup: $(READY)  ## make .venv and install everything, if that is not done yet
 demo: $(READY)  ## make a clip, encode it several ways, leave one page to look at
 	@$(BIN)/reel demo
 
-test: lint  ## lint, types and the tests that take minutes at most
+test: lint browser  ## lint, types and the tests that take minutes at most
 	@$(BIN)/python -m pytest -q -m "not long"
 
 test-long: $(READY)  ## the tests that take longer
 	@$(BIN)/python -m pytest -q -m long
+
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  { $(install_browser); }
 
 lint: $(READY)  ## style and types, as CI checks them
 	@$(BIN)/ruff check
@@ -69,5 +73,15 @@ if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package" >/dev/null; \
 else \
   echo "error  $(PYTHON) cannot make virtual environments; run: sudo apt-get install -y $$package" >&2; exit 1; \
+fi
+endef
+
+# The live page is looked at by a real browser. Root may install it; for others its tests are left out, and that is said.
+define install_browser
+if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+  echo "setup  chromium"; \
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+else \
+  echo "skip   tests of the live page: no Chromium here; to run them: sudo apt-get install -y chromium" >&2; \
 fi
 endef
