@@ -50,7 +50,7 @@ CONTROLLERS: dict[str, str] = {
     "crf-replay": "reelrl.encode.minigop_controllers:CrfReplay",
     "rate-model": "reelrl.encode.minigop_controllers:RateModel",
     "auto-boost": "reelrl.encode.minigop_controllers:AutoBoost",
-    "leaky-bucket": "reelrl.encode.minigop_controllers:LeakyBucket",
+    "leaky-bucket": "reelrl.encode.minigop_leaky_bucket:LeakyBucket",
     "direct-search": "reelrl.encode.minigop_oracle:DirectSearch",
 }
 

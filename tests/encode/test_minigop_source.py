@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from reelrl.encode import EncoderSettings, encode_packets
 from reelrl.encode.decoding import decoded
-from reelrl.encode.minigop_controllers import CrfReplay, Fixed, LeakyBucket, RateModel
+from reelrl.encode.minigop_controllers import CrfReplay, Fixed, RateModel
 from reelrl.encode.minigop_export import read_qp_file, write_qp_file, zones_text
+from reelrl.encode.minigop_leaky_bucket import LeakyBucket
 from reelrl.encode.minigop_plan import layers_of, spans_of
 from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_pyramid import Rounding

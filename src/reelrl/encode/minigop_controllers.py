@@ -1,8 +1,8 @@
 """Deciding mini-GOP deltas by rule.
 
 Random access knows the probe's bits and errors of every mini-GOP: offsets say how mini-GOPs should differ, and one
-number for all of them, solved again before each decision, spends what is left. Low delay knows only the past: a loop
-around a leaky bucket.
+number for all of them, solved again before each decision, spends what is left. Low delay has no probe:
+`minigop_leaky_bucket`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from reelrl.encode.minigop_leaky_bucket import LeakyBucket
 from reelrl.encode.minigop_pyramid import OCTAVES_PER_QP
 from reelrl.errors import ConfigError
 
@@ -122,59 +123,6 @@ class AutoBoost(RateModel):
 
     def __init__(self, strength: float = 1.5) -> None:
         super().__init__(-strength)
-
-
-class LeakyBucket:
-    """Holds a bitrate without knowing what comes: a model of the last mini-GOPs, and a loop that pays debts back.
-
-    QPs move slowly, because a picture much coarser than its reference wastes what the reference cost.
-    """
-
-    privileged = False
-
-    def __init__(self, payback_s: float = 4.0, fall: float = 0.75, rise: float = 1.5) -> None:
-        self.payback_s, self.fall, self.rise = payback_s, fall, rise
-
-    def reset(self, seed: int, episode: MiniGopEpisode) -> None:
-        del seed, episode  # nothing here is left to chance, or known beforehand
-        self._octaves = 0.0  # log2 of the bits that a frame takes at delta 0
-        self._seen = 0
-        self._surplus = 0.0
-        self._delta = self._settled = 0.0
-
-    def act(self, situation: Situation) -> float:
-        episode, history = situation.episode, situation.history
-        share = episode.kbps * 1000 / float(episode.fps)
-        for told in history[self._seen :]:
-            self._learn(told, share)
-        if not history:
-            return self._delta
-        frames = min(self.payback_s * float(episode.fps), situation.request.frames_left)
-        wanted = max(share - self._surplus / max(frames, 1.0), 0.3 * share)
-        delta = (self._octaves - math.log2(wanted)) / _OCTAVES_PER_QP
-        haste = 1 + _HASTE / situation.request.mg  # the QP it began with was a guess
-        self._delta = min(max(delta, self._delta - self.fall), self._delta + haste * self.rise)
-        if situation.request.mg <= _SETTLED:
-            self._settled = self._delta
-        # What is left over in quiet times is left: ever finer QPs would code again what is there already.
-        self._delta = max(self._delta, self._settled - _DEEPEST)
-        return self._delta
-
-    def _learn(self, told: MiniGopFeedback, share: float) -> None:
-        octaves = math.log2(max(told.bits, 1) / told.frames) + _OCTAVES_PER_QP * told.delta
-        if told.mg == 0:
-            self._octaves = octaves - _KEY_OCTAVES
-        else:
-            self._octaves += _NEWS * (octaves - self._octaves)
-        self._surplus += told.bits - told.frames * share
-        self._seen += 1
-
-
-_OCTAVES_PER_QP = 0.11  # in low delay
-_HASTE = 4.0
-_SETTLED, _DEEPEST = 4, 6.0
-_NEWS = 0.35  # what the last mini-GOP counts among all before it
-_KEY_OCTAVES = 1.5  # a mini-GOP with a key frame takes so many octaves more than those that follow
 
 
 def relative_errors(episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:

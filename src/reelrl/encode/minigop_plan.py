@@ -63,12 +63,6 @@ def features_of(spans: Sequence[Span], clip: Clip) -> list[dict[str, float]]:
     return [described(analysis, slice(span.first, span.end)) for span in spans]
 
 
-def features_before(spans: Sequence[Span], clip: Clip) -> list[dict[str, float]]:
-    """What is known without looking ahead: the first frame, then always the mini-GOP before."""
-    analysis = analyse(clip_features(clip), clip.width, clip.height)
-    return [described(analysis, slice(0, 1)), *features_of(spans, clip)[:-1]]
-
-
 def described(analysis: FrameAnalysis, part: slice) -> dict[str, float]:
     """The frames of `part` in a few numbers.
 

@@ -3,7 +3,8 @@
 open_source(clip, settings, kbps=300) ──► request() ─► reply(delta) ─► feedback() ... ──► packets
 
 Random access replays the QPs of a CRF probe with the delta added, picture by picture, while the encoder goes on looking
-ahead for itself. Low delay moves the base QP and leaves the layers to the encoder: no probe, and no lag.
+ahead for itself. Low delay moves the base QP and leaves the layers to the encoder: no probe, no lag, and a delay of one
+mini-GOP, whose pictures are looked at before it is coded.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
-from reelrl.encode.minigop_plan import Span, features_before, features_of, layers_of, spans_of
+from reelrl.encode.minigop_plan import Span, features_of, layers_of, spans_of
 from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_pyramid import HIGHEST_QP, LOWEST_QP, OCTAVES_PER_QP, Rounding
-from reelrl.encode.minigop_start import OCTAVES_PER_CRF, Taste, near, taste
+from reelrl.encode.minigop_start import OCTAVES_PER_CRF, FirstTaste, Taste, near, taste
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError
@@ -200,9 +201,8 @@ class Preparation:
     def __init__(self, clip: Clip, settings: EncoderSettings = RANDOM_ACCESS) -> None:
         self.clip, self.settings = clip, _checked(settings).for_clip(clip)
         self._plans: dict[int, Plan] = {}
-        self._taste: Taste | None = None
-        known = features_before if self.settings.low_delay else features_of
-        self._features = known(spans_of(clip.frame_count, self.settings), clip)
+        self._taste: Taste | FirstTaste | None = None
+        self._features = features_of(spans_of(clip.frame_count, self.settings), clip)
 
     def plan(self, start_qp: int) -> Plan:
         if start_qp not in self._plans:
@@ -236,11 +236,12 @@ class Preparation:
             raise ConfigError("low delay needs kbps: there is no probe whose rate could be the budget")
         if kbps is not None and not 0 < kbps < math.inf:
             raise ConfigError(f"kbps = {kbps}; a budget is above zero")
+        goal = goal or ("cbr" if settings.low_delay else "vbr")
         probes_cpu_s = 0.0
         passes = 0 if settings.low_delay else 1
         guessed = start_qp is None and kbps is not None
         if start_qp is None:
-            start_qp = settings.qp if kbps is None else self._guess(kbps, buffer_s)
+            start_qp = settings.qp if kbps is None else self._guess(kbps, buffer_s if goal == "cbr" else math.inf)
         plan = self.plan(start_qp)
         if guessed and passes and (better := self._better(plan, start_qp, kbps or 0.0)) != start_qp:
             again = self.plan(better)
@@ -255,7 +256,7 @@ class Preparation:
             height=clip.height,
             frames=clip.frame_count,
             fps=clip.fps,
-            goal=goal or ("cbr" if settings.low_delay else "vbr"),
+            goal=goal,
             kbps=kbps,
             budget_bits=kbps * 1000 * clip.duration_s,
             buffer_s=buffer_s,

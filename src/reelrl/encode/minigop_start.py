@@ -1,7 +1,7 @@
 """A first guess: at which QP does a clip take a bitrate?
 
 Our analysis of the source alone is off by seven QP steps (rms): it cannot tell noise that is coded from noise that is
-quantised away. So a few mini-GOPs are tasted with a fast preset, once per clip; in low delay, only its first frame.
+quantised away. So a few mini-GOPs are tasted with a fast preset, once per clip; in low delay only the first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import math
 import time
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -33,27 +32,57 @@ _QP = 40
 _LOWEST, _HIGHEST = 10, 58  # so that a delta finds room on either side
 OCTAVES_PER_CRF = 0.078
 """What one step of crf takes from the bits, in octaves: less than a QP step on all layers."""
-_OCTAVES_PER_QP = {False: OCTAVES_PER_CRF, True: 0.11}
-# Low delay: a mini-GOP of key frame and nine more costs about so many key frames; part of the bucket is for it.
-_FIRST_MINIGOP, _BUCKET_SHARE = 1.8, 0.5
+_FIRST_QPS = (32, 48)
+_FINEST_FIRST, _LEAST_OCTAVES = 18, 0.03
+# Low delay: what the first mini-GOP may fill of the bucket, and the buckets over which its QP should hold the bitrate.
+_BUCKET_SHARE, _BUCKETS = 0.5, 4
 
 
 @dataclass(frozen=True)
 class Taste:
-    """What the clip (random access), or its first frame (low delay), takes at QP 40."""
+    """What a clip takes at QP 40."""
 
     bits: float
     duration_s: float
-    minigop_s: float
-    low_delay: bool
     cpu_s: float
 
     def qp_for(self, kbps: float, buffer_s: float) -> int:
-        """QP at which the clip takes about `kbps`; in low delay, at which its first mini-GOP fits the bucket."""
-        took, wanted = self.bits, kbps * 1000 * self.duration_s
-        if self.low_delay:
-            took, wanted = took * _FIRST_MINIGOP, kbps * 1000 * (self.minigop_s + _BUCKET_SHARE * buffer_s)
-        return near(_QP + math.log2(took / wanted) / _OCTAVES_PER_QP[self.low_delay])
+        """QP at which the clip takes about `kbps`."""
+        del buffer_s  # the clip's bits are all that counts
+        return near(_QP + math.log2(self.bits / (kbps * 1000 * self.duration_s)) / OCTAVES_PER_CRF)
+
+
+@dataclass(frozen=True)
+class FirstTaste:
+    """What the first mini-GOP of a clip takes in low delay: its key frame, and a frame after it, at both QPs."""
+
+    key_bits: list[float]
+    inter_bits: list[float]
+    inter_frames: int
+    fps: float
+    duration_s: float
+    cpu_s: float
+
+    def qp_for(self, kbps: float, buffer_s: float) -> int:
+        """Finest QP at which the first mini-GOP fits the bucket, and the first seconds the bitrate.
+
+        An endless buffer counts the whole clip's bits.
+        """
+        horizon_s = min(_BUCKETS * buffer_s, self.duration_s)
+        first_s = (1 + self.inter_frames) / self.fps + _BUCKET_SHARE * buffer_s
+        for qp in range(_FINEST_FIRST, _HIGHEST):
+            key, inter = _between(self.key_bits, qp), _between(self.inter_bits, qp)
+            fits = key + self.inter_frames * inter <= kbps * 1000 * first_s
+            if fits and key + (horizon_s * self.fps - 1) * inter <= kbps * 1000 * horizon_s:
+                return qp
+        return _HIGHEST
+
+
+def _between(bits: list[float], qp: float) -> float:
+    """Bits at a QP, on the line through both tastes in octaves."""
+    fine, coarse = _FIRST_QPS
+    octaves = max(math.log2(bits[0] / bits[1]) / (coarse - fine), _LEAST_OCTAVES)
+    return bits[0] * math.exp2(-octaves * (qp - fine))
 
 
 def near(qp: float) -> int:
@@ -66,7 +95,7 @@ def starting_qp(clip: Clip, settings: EncoderSettings, kbps: float, buffer_s: fl
     return taste(clip, settings).qp_for(kbps, buffer_s)
 
 
-def taste(clip: Clip, settings: EncoderSettings) -> Taste:
+def taste(clip: Clip, settings: EncoderSettings) -> Taste | FirstTaste:
     """The clip's taste, from disk where the same encoder had it before."""
     fast = replace(
         settings.for_clip(clip),
@@ -74,14 +103,25 @@ def taste(clip: Clip, settings: EncoderSettings) -> Taste:
     )  # fmt: skip
     path = cache_dir() / "tastes" / f"{_key(clip, fast)}.json"
     body = kept(path)
+    kind = FirstTaste if fast.low_delay else Taste
     if body is not None:
-        return Taste(**json.loads(body))
+        return kind(**json.loads(body))
     started = time.process_time()
-    bits = 8.0 * _sizes(clip, fast, 0, 1)[0] if fast.low_delay else _bits(clip, fast)
-    minigop_s = float(2**fast.levels / Fraction(clip.fps))
-    made = Taste(bits, clip.duration_s, minigop_s, fast.low_delay, time.process_time() - started)
+    made = _first_taste(clip, fast) if fast.low_delay else Taste(_bits(clip, fast), clip.duration_s, 0.0)
+    made = replace(made, cpu_s=time.process_time() - started)
     keep(path, json.dumps(asdict(made)).encode())
     return made
+
+
+def _first_taste(clip: Clip, settings: EncoderSettings) -> FirstTaste:
+    count = min(2**settings.levels + 1, clip.frame_count)
+    tasted = [_sizes(clip, replace(settings, qp=qp), 0, count) for qp in _FIRST_QPS]
+    after = max(count - 1, 1)
+    return FirstTaste(
+        key_bits=[8 * sizes[0] for sizes in tasted],
+        inter_bits=[8 * max(sum(sizes[1:]), 1) / after for sizes in tasted],
+        inter_frames=count - 1, fps=float(clip.fps), duration_s=clip.duration_s, cpu_s=0.0,
+    )  # fmt: skip
 
 
 def _bits(clip: Clip, settings: EncoderSettings) -> float:
@@ -111,7 +151,7 @@ def _sizes(clip: Clip, settings: EncoderSettings, first: int, count: int) -> lis
 
 def _key(clip: Clip, settings: EncoderSettings) -> str:
     facts = [
-        2, clip.content_hash, settings.structure, settings.levels, settings.keyint, settings.preset, settings.tune,
+        3, clip.content_hash, settings.structure, settings.levels, settings.keyint, settings.preset, settings.tune,
         settings.options, str(clip.fps), backends.probe(settings.backend).version,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
