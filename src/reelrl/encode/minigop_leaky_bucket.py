@@ -3,8 +3,8 @@
 pictures of the mini-GOP ──► energy ─┐
 bits of those before ──► calibration ─┴──► QP at which the coming seconds spend what the bitrate and the debts allow
 
-Bits follow the energy that prediction leaves: over crf encodes of training clips, log2(bits) moves from one mini-GOP
-to the next by 1.4 octaves (rms), and by 0.6 more or less than log2(energy) does. So a cut is met when it comes.
+From one mini-GOP to the next bits change about as the energy does that prediction leaves in the pictures, and those are
+there to be looked at. So a cut is met by the mini-GOP that holds it, not by the one after.
 """
 
 from __future__ import annotations
