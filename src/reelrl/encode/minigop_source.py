@@ -36,8 +36,8 @@ LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay",
 HEADROOM = 12
 """QP steps by which a session that replays picture QPs is opened above its probe's.
 
-The session's own QP then sets no picture's, and yet a session opened higher takes fewer bits at the same PSNR and more
-time. Why is a guess (it may choose what the encoder dares to skip); how much, `--headroom 0` shows: docs/minigop.md."""
+The session's own QP then sets no picture's, and yet the bits change: fewer at the same PSNR on most clips tried, more
+on some. Why is a guess (it may choose what the encoder dares to skip); `--headroom 0` shows how much: docs/minigop.md."""
 
 
 class InProcessSource:
