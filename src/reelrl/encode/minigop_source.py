@@ -37,7 +37,7 @@ HEADROOM = 12
 """QP steps by which a session that replays picture QPs is opened above its probe's.
 
 The session's own QP then sets no picture's, and yet the bits change: fewer at the same PSNR on most clips tried, more
-on some. Why is a guess (it may choose what the encoder dares to skip); `--headroom 0` leaves it out: docs/minigop.md."""
+on some. Why is a guess (it may set what the encoder dares to skip); `--headroom 0` leaves it out: docs/minigop.md."""
 
 
 class InProcessSource:
