@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, GameError
 from reelrl.interrupts import first_interrupt_asks
 from reelrl.progress import Progress, duration, spaced
 
@@ -75,10 +75,18 @@ def run(args: argparse.Namespace) -> int:
             reporter = _Reporter(experiment)
             with reporter.progress, first_interrupt_asks(reporter.interrupt):
                 experiment.on_iteration = reporter.iteration
-                finished = experiment.learn()
+                finished = _learn(experiment, run_folder)
             return _conclude(experiment, run_folder, finished)
     finally:
         experiment.close()
+
+
+def _learn(experiment: DoomExperiment, run_folder: Run) -> bool:
+    try:
+        return experiment.learn()
+    except GameError:
+        output.next_command(f"reel train doom --resume {run_folder.folder}")  # a lost player is no lost training
+        raise
 
 
 def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
