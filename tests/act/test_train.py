@@ -122,7 +122,7 @@ def test_teams_play_the_same_match(trained: tuple[DoomExperiment, Path]) -> None
     assert [episode.steps for episode in episodes] == [8] * 4
 
 
-@pytest.mark.parametrize("name", ["mappo", "ippo", "masac", "isac", "iql", "vdn", "qmix"])
+@pytest.mark.parametrize("name", ["mappo", "ippo", "masac", "isac", "iql", "vdn"])
 def test_algorithms_by_name_take_our_models(name: str) -> None:
     from dataclasses import replace
 
@@ -136,6 +136,11 @@ def test_algorithms_by_name_take_our_models(name: str) -> None:
 def test_an_unknown_algorithm_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="unknown algorithm 'mapo'; did you mean 'mappo'"):
         doom_training.load(algorithm_name="mapo")
+
+
+def test_qmix_which_needs_a_state_is_refused() -> None:
+    with pytest.raises(ConfigError, match="use vdn or mappo"):
+        doom_training.algorithm("qmix", {})
 
 
 def test_continuous_algorithms_are_refused() -> None:

@@ -37,7 +37,7 @@ logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of every buff
 _experiment.tqdm = partial(_experiment.tqdm, disable=True)  # we show progress ourselves
 
 # torchrl 0.14 checks the shape of greedy actions, and takes the dimension of agents for one too many.
-for _name in ("iql", "vdn", "qmix"):
+for _name in ("iql", "vdn"):
     _algorithm = _import(f"benchmarl.algorithms.{_name}", _not_there)
     _algorithm.QValueModule = partial(_algorithm.QValueModule, strict_shape=False)
 

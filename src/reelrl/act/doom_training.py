@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Their critics see what one agent sees: a network like the actor's.
-WITHOUT_CENTRAL_CRITIC = ("ippo", "isac", "iddpg", "iql", "vdn", "qmix")
+WITHOUT_CENTRAL_CRITIC = ("ippo", "isac", "iddpg", "iql", "vdn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +104,10 @@ def model(given: dict[str, Any], part: str) -> Any:
 
 def algorithm(name: str, given: dict[str, Any]) -> Any:
     cls = _algorithm_class(name)
+    if name == "qmix":
+        raise ConfigError(
+            "qmix mixes by a global state of numbers, and Doom's players have video only; use vdn or mappo"
+        )
     yaml_files.require_keys(given, yaml_files.field_names(cls), f"algorithm {name}")
     return cls(**given)
 
