@@ -33,7 +33,7 @@ STAGE = "doom"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--algorithm", default="mappo", metavar="NAME", help="of BenchMARL: mappo (default), ippo, masac, isac, iql, vdn")
+    add("--algorithm", default="mappo", metavar="NAME", help="mappo (default), ippo, masac, isac, iql or vdn")
     add_files(parser)
     add("--frames", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
