@@ -150,7 +150,7 @@ def test_it_can_be_watched(run_root: Path, capsys: pytest.CaptureFixture[str]) -
     ("arguments", "message"),
     [
         (["--source", "ale:Breakot"], "unknown Atari game 'Breakot'; did you mean 'Breakout'?"),
-        (["--source", "doom:basic"], "not there yet"),
+        (["--source", "doom:nine_rums"], "there is no scenario 'nine_rums'"),
         (["--device", "cuda:7"], "device 'cuda:7' cannot be used"),
         (["--device", "toaster"], "device 'toaster' cannot be used"),
         (["--threads", "0"], "threads = 0"),
