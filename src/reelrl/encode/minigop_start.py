@@ -1,6 +1,7 @@
 """A first guess: at which QP does a clip take a bitrate?
 
-Our analysis of the source alone is not enough: it cannot tell noise that is coded from noise that is quantised away. So a few mini-GOPs are tasted with a fast preset, once per clip; in low delay only the first.
+Our analysis of the source alone is not enough: it cannot tell noise that is coded from noise that is quantised away.
+So a few mini-GOPs are tasted with a fast preset, once per clip; in low delay only the first.
 """
 
 from __future__ import annotations
