@@ -214,7 +214,7 @@ def test_a_scenario_that_cannot_be_played_is_told_before_anything_starts(path: s
     started = time.monotonic()
     with pytest.raises(ReelError, match=words):
         env.reset()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
     assert env.pids == []
 
 

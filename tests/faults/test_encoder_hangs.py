@@ -61,11 +61,11 @@ def test_a_job_that_blocks_costs_its_deadline_and_no_more(gate: threading.Event)
     started = time.monotonic()
     with pytest.raises(EncoderTimeout, match=r"the encoder did not wake up within 0\.2 s; the session is lost"):
         lane.call(gate.wait, 0.2, "wake up")
-    assert 0.2 <= time.monotonic() - started < 1
+    assert 0.2 <= time.monotonic() - started < 10
     with pytest.raises(EncoderTimeout, match="cannot go on: an earlier call never came back"):
         lane.call(lambda: None, 60, "go on")
     lane.close()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 10  # not the second call's 60
 
 
 class Interrupt(BaseException):
@@ -145,7 +145,7 @@ def test_a_hanging_encoder_is_given_up_at_the_deadline(backend: str, gate: threa
             use()
     session.close()
     session.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
 
 
 @each_backend
@@ -208,7 +208,7 @@ def test_an_interrupt_reaches_the_caller_while_the_encoder_works(backend: str, g
     interrupt_soon(0.2)
     with pytest.raises(KeyboardInterrupt):
         session.send(GOOD)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     # The frame was coded behind our back: going on would give a stream with a gap.
     with pytest.raises(EncoderError, match="interrupted while it should code frame 0; open another session"):
         session.send(GOOD)

@@ -236,7 +236,7 @@ def test_without_a_trainer_one_deadline_is_enough_for_the_whole_stream(tmp_path:
         begin = time.monotonic()
         for _ in range(20):
             trainer.ask(REQUEST)
-        assert 0.3 <= time.monotonic() - begin < 2
+        assert 0.3 <= time.monotonic() - begin < 4  # twenty deadlines would be 6
     assert trainer.fallbacks == 20
 
 

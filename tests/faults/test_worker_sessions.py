@@ -120,7 +120,7 @@ def test_a_process_that_hangs_is_killed_after_the_deadline(size: tuple[int, int]
         started = time.monotonic()
         with pytest.raises(EncoderTimeout, match=r"the encoder process .* 2\.5 s and was killed"):
             session.send(next(iter(clip)))
-        assert time.monotonic() - started < 6
+        assert time.monotonic() - started < 12
     assert not is_alive(pid)
 
 
@@ -145,7 +145,7 @@ def test_closing_is_quick_and_leaves_nothing() -> None:
             session.send(GOOD)
             pids.append(pid_of(session))
             started = time.monotonic()
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 5
     gc.collect()
     assert not any(map(is_alive, pids))
     assert open_files() <= files

@@ -118,10 +118,10 @@ def test_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "huge"
     with path.open("wb") as file:
         file.truncate(2**30)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(ContentError, match="1073741824 bytes"):
         read_trace(path)
-    assert time.monotonic() - start < 1.0
+    assert time.process_time() - start < 0.1
 
 
 @pytest.mark.parametrize("what", ["missing", "folder", "device", "binary"])
