@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from reelrl.act import wad
-from reelrl.act.scenarios import nine_rooms
+from reelrl.act.scenarios import cloister, haunted_rooms, nine_rooms
 from reelrl.errors import ConfigError, ContentError, MissingExtra
 from reelrl.names import did_you_mean
 
-OURS = {"nine_rooms": nine_rooms}
+OURS = {"nine_rooms": nine_rooms, "haunted_rooms": haunted_rooms, "cloister": cloister}
 
 
 def prepare(name: str, folder: Path) -> Path:

@@ -14,11 +14,13 @@ ends: the team's goal. After a minute it ends anyway.
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import product
 from math import atan2, degrees
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from reelrl.act import wad
+from reelrl.act.scenarios import floor_plan
+from reelrl.act.scenarios.floor_plan import Floor, Thing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,34 +132,9 @@ actor Intruder : Demon 20001
 _INTRUDER, _MEDIKIT, _CLIP = 20001, 2012, 2007
 
 
-class _Floor(NamedTuple):
-    """A rectangle one can stand on: a room or a doorway."""
-
-    west: int
-    south: int
-    east: int
-    north: int
-    wall: str
-    floor: str
-
-
-class _Thing(NamedTuple):
-    number: int
-    x: int
-    y: int
-    angle: int = 0
-    arg0: int = 0
-
-
 def lumps() -> list[wad.Lump]:
     """The scenario's WAD, as lumps."""
-    return [
-        ("MAPINFO", LEVEL.encode()),
-        ("DECORATE", ACTORS.encode()),
-        ("MAP01", b""),
-        ("TEXTMAP", _map_text().encode()),
-        ("ENDMAP", b""),
-    ]
+    return floor_plan.lumps(LEVEL, ACTORS, floors(), _things())
 
 
 def place_of(x: float, y: float) -> int:
@@ -171,97 +148,34 @@ def _corner(index: int) -> tuple[int, int]:
     return column * (ROOM + GAP), row * (ROOM + GAP)
 
 
-def _centre(index: int) -> tuple[int, int]:
+def centre(index: int) -> tuple[int, int]:
     west, south = _corner(index)
     return west + ROOM // 2, south + ROOM // 2
 
 
-def _floors() -> Iterator[_Floor]:
+def floors() -> Iterator[Floor]:
+    """Rooms and the doorways between them."""
     side = (ROOM - DOORWAY) // 2
     for index, (_, wall, floor) in enumerate(ROOMS):
         west, south = _corner(index)
-        yield _Floor(west, south, west + ROOM, south + ROOM, wall, floor)
+        yield Floor(west, south, west + ROOM, south + ROOM, wall, floor)
         row, column = divmod(index, 3)
         if column < 2:
-            yield _Floor(west + ROOM, south + side, west + ROOM + GAP, south + side + DOORWAY, "SUPPORT2", "FLAT1")
+            yield Floor(west + ROOM, south + side, west + ROOM + GAP, south + side + DOORWAY, "SUPPORT2", "FLAT1")
         if row < 2:
-            yield _Floor(west + side, south + ROOM, west + side + DOORWAY, south + ROOM + GAP, "SUPPORT2", "FLAT1")
+            yield Floor(west + side, south + ROOM, west + side + DOORWAY, south + ROOM + GAP, "SUPPORT2", "FLAT1")
 
 
-def _things() -> Iterator[_Thing]:
-    x, y = _centre(PLACES.index("middle"))
+def _things() -> Iterator[Thing]:
+    x, y = centre(PLACES.index("middle"))
     ring = [(1, 1), (-1, -1), (-1, 1), (1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)]
     for number, (right, up) in zip(wad.PLAYER_STARTS, ring, strict=True):
-        yield _Thing(number, x + 64 * right, y + 64 * up, round(degrees(atan2(up, right))) % 360)
+        yield Thing(number, x + 64 * right, y + 64 * up, round(degrees(atan2(up, right))) % 360)
     for name in ("south-west", "south-east", "north-west", "north-east"):
-        x, y = _centre(PLACES.index(name))
+        x, y = centre(PLACES.index(name))
         for wave, (right, up) in enumerate(product((-1, 1), repeat=2)):
-            yield _Thing(_INTRUDER, x + 96 * right, y + 96 * up, arg0=FIRST_WAVE_S + WAVE_S * wave)
+            yield Thing(_INTRUDER, x + 96 * right, y + 96 * up, arg0=FIRST_WAVE_S + WAVE_S * wave)
     for name in ("south", "west", "east", "north"):
-        x, y = _centre(PLACES.index(name))
-        yield _Thing(_MEDIKIT, x - 48, y)
-        yield _Thing(_CLIP, x + 48, y)
-
-
-def _map_text() -> str:
-    """The map in the text format that the engine reads; it works out the rest when it loads."""
-    floors = list(_floors())
-    corners = sorted({(x, y) for f in floors for x, y in product((f.west, f.east), (f.south, f.north))})
-    edges: dict[
-        tuple[int, int], list[int]
-    ] = {}  # from corner to corner -> the floor to its right, and that to its left
-    for index, floor in enumerate(floors):
-        for start, end in _outline(floor, corners):
-            edges.setdefault((end, start) if (end, start) in edges else (start, end), []).append(index)
-    lines: list[str] = []
-    sides: list[str] = []
-    for (start, end), (right, *left) in edges.items():
-        lines.append(_block("linedef", v1=start, v2=end, sidefront=len(sides), **_line_kind(len(sides), bool(left))))
-        sides += [_block("sidedef", sector=each, **({} if left else _wall(floors[each]))) for each in (right, *left)]
-    return "\n".join(
-        [
-            'namespace = "zdoom";',
-            *(_block("vertex", x=x, y=y) for x, y in corners),
-            *lines,
-            *sides,
-            *(_block("sector", texturefloor=floor.floor, **_SECTOR) for floor in floors),
-            *(_block("thing", **_thing(thing)) for thing in _things()),
-        ]
-    )
-
-
-_SECTOR = {"heightfloor": 0, "heightceiling": 128, "textureceiling": "CEIL3_5", "lightlevel": 208}
-_EVERYWHERE = ("coop", "single", "dm", "skill1", "skill2", "skill3", "skill4", "skill5")
-
-
-def _outline(floor: _Floor, corners: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """A floor's edges as pairs of corner numbers, clockwise, cut wherever another floor's corner touches them."""
-    west, south, east, north = floor[:4]
-    path: list[tuple[int, int]] = []
-    path += [(x, y) for x, y in corners if x == west and south <= y < north]
-    path += [(x, y) for x, y in corners if y == north and west <= x < east]
-    path += [(x, y) for x, y in reversed(corners) if x == east and south < y <= north]
-    path += [(x, y) for x, y in reversed(corners) if y == south and west < x <= east]
-    numbers = [corners.index(corner) for corner in path]
-    return pairwise([*numbers, numbers[0]])
-
-
-def _line_kind(side: int, open_to_both: bool) -> dict[str, int | bool]:
-    return {"sideback": side + 1, "twosided": True} if open_to_both else {"blocking": True}
-
-
-def _wall(floor: _Floor) -> dict[str, str]:
-    return {"texturemiddle": floor.wall}
-
-
-def _thing(thing: _Thing) -> dict[str, int | bool]:
-    place = {"type": thing.number, "x": thing.x, "y": thing.y, "angle": thing.angle, "arg0": thing.arg0}
-    return place | dict.fromkeys(_EVERYWHERE, True)
-
-
-def _block(kind: str, **fields: object) -> str:
-    return f"{kind} {{ {' '.join(f'{name} = {_literal(value)};' for name, value in fields.items())} }}"
-
-
-def _literal(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+        x, y = centre(PLACES.index(name))
+        yield Thing(_MEDIKIT, x - 48, y)
+        yield Thing(_CLIP, x + 48, y)

@@ -1,0 +1,25 @@
+"""The nine rooms again, made to be recorded: players start all over them, and wanderers never stop coming."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reelrl.act.scenarios import nine_rooms, wanderers
+
+if TYPE_CHECKING:
+    from reelrl.act import wad
+
+WANDERERS = 5
+STARTS = ("south-west", "north-east", "north-west", "south-east", "south", "north", "west", "east")
+SETTINGS = wanderers.settings("haunted_rooms")
+
+
+def places() -> dict[str, wanderers.Box]:
+    """Rooms by name."""
+    rooms = [floor for floor in nine_rooms.floors() if floor.east - floor.west == floor.north - floor.south]
+    return {name: room[:4] for name, room in zip(nine_rooms.PLACES, rooms, strict=True)}
+
+
+def lumps() -> list[wad.Lump]:
+    """The scenario's WAD, as lumps."""
+    return wanderers.lumps(nine_rooms.floors(), places(), STARTS, WANDERERS)
