@@ -36,15 +36,18 @@ _SETTLING_TICS = 8  # a level's first tics, in which players do not move whateve
 
 
 class Match:
-    """Players 0 to n - 1 of one game, in the engine's own order. After any error, and after `close`, it is gone."""
+    """Players 0 to n - 1 of one game, in the engine's own order. After any error, and after `close`, it is gone.
 
-    def __init__(self, config: VZCoopConfig, seed: int) -> None:
+    With `sightings` players also tell whom they see; with `survey` the map's sectors are written to that file.
+    """
+
+    def __init__(self, config: VZCoopConfig, seed: int, *, sightings: bool = False, survey: Path | None = None) -> None:
         self.config = config
         folder = engines.match_folder()
-        self._memory = SharedPictures(config.num_players, *config.picture_size)
+        self._memory = SharedPictures(config.num_players, *config.picture_size, sightings=sightings)
         self._clean = weakref.finalize(self, _clean, os.getpid(), self._memory, folder)
         try:
-            self._players = _meet(config, seed, folder, self._memory)
+            self._players = _meet(config, seed, folder, self._memory, sightings, survey)
         except BaseException:
             self._clean()
             raise
@@ -74,6 +77,11 @@ class Match:
     def pictures(self) -> NDArray[np.uint8]:
         """(players, 3, height, width) after the last step: a copy."""
         return self._memory.pictures[self._order]
+
+    @property
+    def sightings(self) -> NDArray[np.float64]:
+        """(players, rows, columns) after the last step, where they were asked for: a copy."""
+        return self._memory.sightings[self._order]
 
     def step(self, actions: Sequence[int]) -> bytes:
         """Hold one action per player for as many tics as the settings say; returns how the episode stands."""
@@ -135,7 +143,9 @@ class Match:
         return TIME_OVER if TIME_OVER in answers else WENT_ON
 
 
-def _meet(config: VZCoopConfig, seed: int, folder: Path, memory: SharedPictures) -> PlayerGroup:
+def _meet(
+    config: VZCoopConfig, seed: int, folder: Path, memory: SharedPictures, sightings: bool, survey: Path | None
+) -> PlayerGroup:
     """Start all players and wait until they are in one game."""
     path = scenario.prepare(config.config_path, folder)
     engine = _engine_that_dies_with_its_player(folder)
@@ -144,6 +154,8 @@ def _meet(config: VZCoopConfig, seed: int, folder: Path, memory: SharedPictures)
             ports.require_free(config.port)
         port = config.port or ports.free_port()
         parts = [_part(config, index, seed, port, path, folder, engine) for index in range(config.num_players)]
+        parts = [part._replace(sightings=sightings) for part in parts]
+        parts[0] = parts[0]._replace(survey=None if survey is None else str(survey.resolve()))
         group = PlayerGroup(parts, memory, start_order=[*range(1, config.num_players), 0])
         try:
             group.hear(config.start_deadline_s)
@@ -173,6 +185,8 @@ def _part(config: VZCoopConfig, index: int, seed: int, port: int, path: Path, fo
         console_enabled=config.console_enabled,
         ticrate=config.ticrate,
         last_tic=None if config.timelimit_minutes is None else round(config.timelimit_minutes * 60 * config.ticrate),
+        sightings=False,
+        survey=None,
     )
 
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reelrl.act.engines import remove_shared_memory
 from reelrl.act.game_facts import GAME_VARIABLES
 from reelrl.act.shared_pictures import SharedPictures
+from reelrl.act.sightings import Sightings, survey
 
 if TYPE_CHECKING:
     import vizdoom
@@ -62,6 +63,10 @@ class Part(NamedTuple):
     ticrate: int
     last_tic: int | None
     """When time is over, beside the scenario's own limit."""
+    sightings: bool
+    """Tell who is on the screen, and player 0 where all enemies are."""
+    survey: str | None
+    """A file to write the map's sectors to when the game has started."""
 
 
 class Player:
@@ -74,11 +79,18 @@ class Player:
         self._facts, self._picture = memory.facts[part.player], memory.pictures[part.player]
         self._variables = [getattr(vizdoom.GameVariable, name) for name in GAME_VARIABLES]
         self._game = _game(part)
+        self._sightings = (
+            Sightings(memory.sightings[part.player], tells_enemies=not part.player) if part.sightings else None
+        )
+        if self._sightings:
+            self._sightings.ask(self._game)
         # Time is kept here: the engine would stop at its limit, and nobody could die to begin anew in full health.
         self._last_tic = min(self._game.get_episode_timeout() or math.inf, part.last_tic or math.inf)
         self._game.set_episode_timeout(0)
         self._game.init()
         self._tic = self._game.get_episode_time()
+        if part.survey:
+            survey(self._game, Path(part.survey))
         self._show()
 
     def obey(self, order: bytes, action: int) -> bytes:
@@ -115,6 +127,8 @@ class Player:
             self._picture[:] = small.transpose(2, 0, 1)
         else:
             self._picture[:] = state.screen_buffer
+        if self._sightings:
+            self._sightings.publish(state)
 
 
 def _game(part: Part) -> vizdoom.DoomGame:
@@ -133,6 +147,7 @@ def _game(part: Part) -> vizdoom.DoomGame:
     # Planes are what learners want; shrinking wants them interleaved.
     game.set_screen_format(vizdoom.ScreenFormat.RGB24 if part.shrink else vizdoom.ScreenFormat.CRCGCB)
     game.set_available_buttons([getattr(vizdoom.Button, name) for name in BUTTONS])
+    game.set_sectors_info_enabled(part.survey is not None)
     game.set_ticrate(part.ticrate)
     game.set_seed(part.seed)
     if part.mask_hud:
@@ -168,7 +183,7 @@ def main(connection_fd: int, memory_fd: int, part: Part) -> None:
     for descriptor in (connection_fd, memory_fd):
         os.set_inheritable(descriptor, False)
     connection = socket.socket(fileno=connection_fd)
-    memory = SharedPictures(part.players, *part.picture_size, memory_fd)
+    memory = SharedPictures(part.players, *part.picture_size, memory_fd, sightings=part.sightings)
     threading.Thread(target=_watch, args=(connection, part, memory), daemon=True).start()
     with suppress(BrokenPipeError, ConnectionResetError):
         try:

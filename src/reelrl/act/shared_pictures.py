@@ -1,5 +1,7 @@
 """Memory that a match and its players share: per player the engine's id, a row of facts and the newest picture.
 
+A match that is recorded also has rows of sightings.
+
 It has no name in the file system, only descriptors, so it is gone with the last process that holds one, however that
 process ends.
 """
@@ -11,26 +13,33 @@ import os
 
 import numpy as np
 
+from reelrl.act import sightings as seen
 from reelrl.act.game_facts import FACTS
 
 _ID_BYTES = 64
 
 
 class SharedPictures:
-    """`engine_ids`, `facts` (players, facts) and `pictures` (players, 3, height, width) in one piece of memory."""
+    """Engine ids, `facts` (players, facts), `sightings` (players, MOST or 0, columns) and `pictures` (players, 3,
+    height, width) in one piece of memory.
+    """
 
-    def __init__(self, players: int, height: int, width: int, descriptor: int | None = None) -> None:
+    def __init__(
+        self, players: int, height: int, width: int, descriptor: int | None = None, *, sightings: bool = False
+    ) -> None:
         """New memory, or that of another process by its `descriptor`."""
-        fact_bytes = 8 * len(FACTS)
-        size = players * (_ID_BYTES + fact_bytes + 3 * height * width)
+        rows = seen.MOST if sightings else 0
+        numbers = len(FACTS) + rows * len(seen.COLUMNS)  # of each player, as float64
+        size = players * (_ID_BYTES + 8 * numbers + 3 * height * width)
         self.descriptor = os.memfd_create("reelrl-doom") if descriptor is None else descriptor
         if descriptor is None:
             os.ftruncate(self.descriptor, size)
         memory = mmap.mmap(self.descriptor, size)
         self._ids = np.frombuffer(memory, f"S{_ID_BYTES}", players)
-        self.facts = np.frombuffer(memory, np.float64, players * len(FACTS), players * _ID_BYTES)
-        self.facts = self.facts.reshape(players, len(FACTS))
-        self.pictures = np.frombuffer(memory, np.uint8, offset=players * (_ID_BYTES + fact_bytes))
+        table = np.frombuffer(memory, np.float64, players * numbers, players * _ID_BYTES).reshape(players, numbers)
+        self.facts = table[:, : len(FACTS)]
+        self.sightings = table[:, len(FACTS) :].reshape(players, rows, len(seen.COLUMNS), copy=False)
+        self.pictures = np.frombuffer(memory, np.uint8, offset=players * (_ID_BYTES + 8 * numbers))
         self.pictures = self.pictures.reshape(players, 3, height, width)
 
     def tell_engine(self, player: int, identity: str) -> None:
