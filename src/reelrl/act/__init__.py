@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from reelrl.act.coop_config import Rewards as Rewards
     from reelrl.act.coop_config import VZCoopConfig as VZCoopConfig
     from reelrl.act.coop_env import VizDoomCoopParallelEnv as VizDoomCoopParallelEnv
+    from reelrl.act.location.contrastive import CrossEgoContrastive as CrossEgoContrastive
+    from reelrl.act.location.fuser import AgentFuser as AgentFuser
+    from reelrl.act.location.net import CrossEgoVideoLocationNet as CrossEgoVideoLocationNet
+    from reelrl.act.location.net_settings import ContrastiveSettings as ContrastiveSettings
+    from reelrl.act.location.net_settings import LocationNetSettings as LocationNetSettings
     from reelrl.act.optimiser_state import KeepOptimisers as KeepOptimisers
     from reelrl.act.task import DoomPettingZooEnv as DoomPettingZooEnv
     from reelrl.act.task import DoomPettingZooTask as DoomPettingZooTask
@@ -28,10 +33,15 @@ if TYPE_CHECKING:
     from reelrl.act.video_policy import VideoPolicyModelConfig as VideoPolicyModelConfig
 
 _HOMES = {
+    "AgentFuser": "location.fuser",
+    "ContrastiveSettings": "location.net_settings",
+    "CrossEgoContrastive": "location.contrastive",
+    "CrossEgoVideoLocationNet": "location.net",
     "DoomPettingZooEnv": "task",
     "DoomPettingZooTask": "task",
     "DoomTaskConfig": "task_config",
     "KeepOptimisers": "optimiser_state",
+    "LocationNetSettings": "location.net_settings",
     "Rewards": "coop_config",
     "VZCoopConfig": "coop_config",
     "VideoCentralCriticModel": "video_critic",
