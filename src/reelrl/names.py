@@ -71,12 +71,19 @@ FEEDS: dict[str, str] = {
     "clip": "reelrl.content.feeds:ClipFeed",
 }
 
+# How pictures become a file: `Writer(path, width, height, fps)` with `suffix`, `write(rgb)`, `close()`, `abort()`.
+VIDEO_WRITERS: dict[str, str] = {
+    "av1": "reelrl.encode.video_file:Av1Writer",
+    "lossless": "reelrl.content.lossless:LosslessWriter",
+}
+
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,
     "controller": CONTROLLERS,
     "state": STATES,
     "feed": FEEDS,
+    "video": VIDEO_WRITERS,
 }
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Words as typed -> module, what it does. A command may have two words ("train abr") and share the first with others.
 COMMANDS: dict[str, tuple[str, str]] = {
     "check doom": ("reelrl.cli.check_doom", "list what is wrong with the files of a Doom training"),
+    "collect doom": ("reelrl.cli.collect_doom", "record matches: what players see and where everybody is"),
     "compare autoencoder": ("reelrl.cli.compare_autoencoder", "race optimisers of the autoencoder on the same frames"),
     "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),

@@ -46,8 +46,8 @@ actor NoFog : TeleportFog replaces TeleportFog
 actor Haunt : SpecialSpot 20003 { }
 actor Wanderer : Demon 20002
 {
-  Health 30
-  Speed 9
+  Health 50
+  Speed 10
   PainChance 128
   states
   {
@@ -61,7 +61,7 @@ actor Wanderer : Demon 20002
     goto Roam
   Roam:
     SARG AABBCCDD 3 A_Wander
-    SARG A 0 A_LookEx(LOF_NOSOUNDCHECK, 0, 640, 0, 0, "See")
+    SARG A 0 A_LookEx(LOF_NOSOUNDCHECK, 0, 480, 0, 0, "See")
     loop
   See:
     SARG AABBCCDD 2 A_Chase
@@ -73,7 +73,7 @@ actor Wanderer : Demon 20002
     goto Roam
   Melee:
     SARG EF 8 A_FaceTarget
-    SARG G 8 A_CustomMeleeAttack(random(4, 12), "demon/melee")
+    SARG G 8 A_CustomMeleeAttack(random(10, 30), "demon/melee")
     goto See
   Death:
     SARG I 4 A_Scream

@@ -1,0 +1,146 @@
+"""Many matches into one folder: only those that are missing, several at a time, each kept as soon as it is complete."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from reelrl import seeding
+from reelrl.act.recording import manifest as manifests
+from reelrl.act.recording.labels import Labels
+from reelrl.act.recording.manifest import FileFacts, Manifest, MapEntry, MatchEntry
+from reelrl.act.recording.maps import MapPlan
+from reelrl.act.recording.recorder import ASIDE, record
+from reelrl.act.recording.survey import plain_name, survey
+from reelrl.content.pictures import save_png
+from reelrl.errors import ConfigError
+from reelrl.files import writable_folder, write_atomic
+from reelrl.locks import FolderLock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from reelrl.act.recording.manifest import RecordingSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """A match that has just been added."""
+
+    entry: MatchEntry
+    labels: Labels
+    plan: MapPlan
+
+
+class Collection:
+    """A folder of matches under construction, by one process at a time."""
+
+    def __init__(self, folder: str | Path, settings: RecordingSettings) -> None:
+        self.folder = writable_folder(folder)
+        _refuse_strange(self.folder)
+        self._lock = FolderLock(self.folder, advice="wait for it or stop it")
+        try:
+            has_one = (self.folder / manifests.NAME).exists()
+            self.manifest = Manifest.read(self.folder) if has_one else Manifest(settings)
+            _check_same(self.folder, self.manifest.settings, settings)
+            self._remove_unfinished()
+        except BaseException:
+            self.close()
+            raise
+        self._halt = threading.Event()  # matches in the making end at their next row
+        self._stop = threading.Event()  # no more are begun
+
+    def stop(self) -> None:
+        """Begin no more matches; those in the making are finished and kept."""
+        self._stop.set()
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def missing(self, scenario: str, matches: int) -> list[int]:
+        """Numbers of the matches on a map that are not there yet, of the first so many."""
+        there = {entry.id for entry in self.manifest.matches}
+        return [number for number in range(matches) if _match_id(plain_name(scenario), number) not in there]
+
+    def collect(self, scenario: str, matches: int, jobs: int = 1) -> Iterator[Collected]:
+        """Add what is missing of so many matches on a map; gives each as it is complete."""
+        self.manifest.settings.match(scenario)  # refuses what no match can be
+        numbers = self.missing(scenario, matches)
+        if not numbers:
+            return
+        plan = self._map(scenario)
+        with ThreadPoolExecutor(jobs, thread_name_prefix="match") as pool:
+            try:
+                futures = [pool.submit(self._record, scenario, plan, number) for number in numbers]
+                for future in as_completed(futures):
+                    collected = future.result()
+                    if collected is not None:
+                        self.manifest.matches = sorted([*self.manifest.matches, collected.entry], key=lambda e: e.id)
+                        self.manifest.write(self.folder)
+                        yield collected
+            except BaseException:
+                # Nobody waits for a match to be played to its end after an error or a second Ctrl+C.
+                self._stop.set()
+                self._halt.set()
+                raise
+
+    def _record(self, scenario: str, plan: MapPlan, number: int) -> Collected | None:
+        if self._stop.is_set():
+            return None
+        name = _match_id(plan.name, number)
+        seed = seeding.seed_for(self.manifest.settings.seed, "match", plan.name, number)
+        folder = self.folder / "matches" / name
+        labels, files = record(folder, scenario, plan, self.manifest.settings, seed, self._halt.is_set)
+        split = self.manifest.split_of(plan.name, number)
+        paths = {f"matches/{name}/{file}": facts for file, facts in files.items()}
+        return Collected(MatchEntry(name, plan.name, split, seed, len(labels), paths), labels, plan)
+
+    def _map(self, scenario: str) -> MapPlan:
+        """The plan of a map, measured when it is first played on."""
+        name = plain_name(scenario)
+        entry = self.manifest.maps.get(name)
+        if entry is not None:
+            if entry.scenario != scenario:
+                raise ConfigError(
+                    f"{self.folder} has matches on {entry.scenario}, also called {name}; rename {scenario}"
+                )
+            path = self.folder / "maps" / f"{name}.json"
+            return MapPlan.from_json(path.read_text(), path)
+        plan = survey(scenario)
+        folder = writable_folder(self.folder / "maps")
+        write_atomic(folder / f"{name}.json", plan.to_json())
+        save_png(folder / f"{name}.png", plan.draw(size=720))
+        files = {f"maps/{name}{suffix}": FileFacts.of(folder / f"{name}{suffix}") for suffix in (".json", ".png")}
+        self.manifest.maps[name] = MapEntry(scenario, files)
+        self.manifest.write(self.folder)
+        return plan
+
+    def _remove_unfinished(self) -> None:
+        """What a killed collection left: matches in the making, and one that did not reach the manifest."""
+        there = {entry.id for entry in self.manifest.matches}
+        for folder in (self.folder / "matches").glob("*"):
+            if folder.name.startswith(ASIDE) or folder.name not in there:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _match_id(map_name: str, number: int) -> str:
+    return f"{map_name}-{number:04d}"
+
+
+def _refuse_strange(folder: Path) -> None:
+    """A folder with other things in it was hardly meant, and a cleaning must not meet foreign files."""
+    ours = {manifests.NAME, "maps", "matches", ".lock"}
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in ours)
+    if strange and not (folder / manifests.NAME).exists():
+        raise ConfigError(f"{folder} holds other things ({strange[0]}) and no matches; give an empty folder")
+
+
+def _check_same(folder: Path, before: RecordingSettings, now: RecordingSettings) -> None:
+    old, new = asdict(before), asdict(now)
+    different = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
+    if different:
+        raise ConfigError(f"{folder} was collected with {'; '.join(different)}; say the same, or use another folder")

@@ -1,0 +1,161 @@
+"""The list of what a folder of matches holds: how it was made, its maps, its matches, and a checksum for every file.
+
+What is not in the manifest is not there: a match is added when its files are complete, and the manifest itself is
+replaced all at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from reelrl import __version__, config
+from reelrl.act.coop_config import VZCoopConfig
+from reelrl.errors import ConfigError, ContentError
+from reelrl.files import explain_os_error, write_atomic
+from reelrl.names import VIDEO_WRITERS, did_you_mean, resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "manifest.json"
+LABELS = "labels.npz"
+SCHEMA = 1
+TICRATE = 35
+
+Split = Literal["train", "val", "test", "retrieval"]
+# Of every twenty matches on a folder's first map; a match keeps its split when more are added.
+_VALIDATION, _TEST = (3, 9, 15), (5, 12, 18)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingSettings:
+    """How all matches of a folder are made."""
+
+    players: int = 4
+    skip: int = 4
+    """Tics from one row to the next; actions are held as long."""
+    seconds: float = 40.0
+    """Of each match, in the game's time."""
+    resolution: str = "RES_160X120"
+    video: str = "av1"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.video not in VIDEO_WRITERS:
+            raise ConfigError(f"video is {self.video!r}{did_you_mean(self.video, VIDEO_WRITERS)}")
+        if self.players < 1 or self.skip < 1:
+            raise ConfigError(f"players is {self.players} and skip is {self.skip}; give 1 or more of both")
+        if not (math.isfinite(self.seconds) and self.rows >= 1):
+            raise ConfigError(f"seconds is {self.seconds}; a match has one row at least, {self.skip / TICRATE:.2f} s")
+
+    @property
+    def rows(self) -> int:
+        """Of a match that is played to its end."""
+        return int(self.seconds * TICRATE / self.skip)
+
+    def match(self, scenario: str) -> VZCoopConfig:
+        """Settings of a match, checked. The status bar is not drawn: it would tell who is who and how late it is."""
+        match = VZCoopConfig(
+            config_path=scenario,
+            num_players=self.players,
+            skip=self.skip,
+            screen_resolution=self.resolution,
+            ticrate=TICRATE,
+            mask_hud=True,
+            # The dead stay away for a while, as in any team; two tics would be over before anybody missed them.
+            extra_game_args="+viz_respawn_delay 2",
+        )
+        if self.video == "av1" and any(side % 2 for side in match.screen_size):
+            raise ConfigError(f"{self.resolution} has an odd side, which AV1 cannot take; choose another or lossless")
+        return match
+
+    def video_name(self, player: int) -> str:
+        """The file of a player's view, within its match's folder."""
+        return f"player_{player}{resolve(VIDEO_WRITERS, self.video).suffix}"
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    sha256: str
+    bytes: int
+
+    @classmethod
+    def of(cls, path: Path) -> FileFacts:
+        try:
+            with path.open("rb") as file:
+                return cls(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
+        except OSError as error:
+            raise ContentError(explain_os_error(error, path, "read")) from error
+
+
+@dataclass(frozen=True)
+class MapEntry:
+    """A map that was played: the scenario to find it by, and the files of its plan."""
+
+    scenario: str
+    files: dict[str, FileFacts]
+
+
+@dataclass(frozen=True)
+class MatchEntry:
+    id: str
+    map: str
+    split: Split
+    seed: int
+    frames: int
+    files: dict[str, FileFacts]
+
+
+@dataclass
+class Manifest:
+    """In memory what the file says."""
+
+    settings: RecordingSettings
+    maps: dict[str, MapEntry] = field(default_factory=dict)
+    matches: list[MatchEntry] = field(default_factory=list)
+    made_by: str = f"reelrl {__version__}"
+
+    def split_of(self, map_name: str, number: int) -> Split:
+        """Places are labels of the first map alone; matches on any other are for retrieval."""
+        if map_name != next(iter(self.maps), map_name):
+            return "retrieval"
+        return "val" if number % 20 in _VALIDATION else "test" if number % 20 in _TEST else "train"
+
+    def write(self, folder: Path) -> None:
+        write_atomic(folder / NAME, json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        path = folder / NAME
+        try:
+            data = json.loads(path.read_text())
+        except FileNotFoundError:
+            raise ContentError(
+                f"{folder} holds no matches: there is no {NAME}; make some with `reel collect doom -o {folder}`"
+            ) from None
+        except OSError as error:
+            raise ContentError(explain_os_error(error, path, "read")) from error
+        except ValueError as error:
+            raise ContentError(f"{path} is damaged ({error}); copy it again") from error
+        schema = data.get("schema") if isinstance(data, dict) else None
+        if schema != SCHEMA:
+            newer = isinstance(schema, int) and schema > SCHEMA
+            advice = "update reelrl" if newer else "collect the matches anew"
+            raise ContentError(f"{path} has schema {schema!r}, this reelrl reads {SCHEMA}; {advice}")
+        try:
+            return cls(
+                settings=config.from_mapping(RecordingSettings, data["settings"]),
+                maps={name: MapEntry(entry["scenario"], _files(entry)) for name, entry in data["maps"].items()},
+                matches=[MatchEntry(**{**entry, "files": _files(entry)}) for entry in data["matches"]],
+                made_by=str(data["made_by"]),
+            )
+        except (KeyError, TypeError, AttributeError, ConfigError) as error:
+            raise ContentError(f"{path} is not as reelrl writes it ({error!r}); copy it again") from error
+
+
+def _files(entry: dict[str, Any]) -> dict[str, FileFacts]:
+    return {name: FileFacts(**facts) for name, facts in entry["files"].items()}

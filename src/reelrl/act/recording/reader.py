@@ -1,0 +1,173 @@
+"""Matches from disk, with random access by match, row and player.
+
+data = MatchData.open("DATA")
+match = data.match(data.matches[0].id)
+match.labels.position[100, 2]              # where player 2 was at row 100
+match.frames(player=2, indices=[96, 98, 100])   # what it saw then: (3, height, width, 3)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reelrl.act.recording.labels import Labels
+from reelrl.act.recording.manifest import LABELS, TICRATE, FileFacts, Manifest, MatchEntry, RecordingSettings, Split
+from reelrl.act.recording.maps import MapPlan
+from reelrl.content.random_access import RandomAccessVideo
+from reelrl.errors import ConfigError, ContentError
+from reelrl.files import explain_os_error
+from reelrl.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MOST_OPEN = 64  # videos
+
+
+@dataclass(frozen=True)
+class MatchInfo:
+    """What the manifest says of a match; `digest` changes with any of its files."""
+
+    id: str
+    map: str
+    split: Split
+    seed: int
+    frames: int
+    players: int
+    digest: str
+
+
+class MatchData:
+    """A folder of matches. Reading needs no game engine; for one thread at a time."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self._manifest = folder, manifest
+        self._entries = {entry.id: entry for entry in manifest.matches}
+        self.matches = tuple(_info(entry, manifest.settings.players) for entry in manifest.matches)
+        self._open: OrderedDict[Path, RandomAccessVideo] = OrderedDict()
+
+    @classmethod
+    def open(cls, folder: str | Path) -> MatchData:
+        """The matches of a folder, whose files must all be there in their full size; `check` reads them."""
+        data = cls(Path(folder), Manifest.read(Path(folder)))
+        for path, facts in data._files():
+            _check_size(path, facts)
+        return data
+
+    @property
+    def settings(self) -> RecordingSettings:
+        """How the matches were made."""
+        return self._manifest.settings
+
+    @property
+    def rows_per_second(self) -> float:
+        return TICRATE / self.settings.skip
+
+    def map(self, name: str) -> MapPlan:
+        if name not in self._manifest.maps:
+            raise ConfigError(f"{self.folder} has no map {name!r}{did_you_mean(name, self._manifest.maps)}")
+        path = self.folder / "maps" / f"{name}.json"
+        return MapPlan.from_json(_verified(path, self._manifest.maps[name].files[f"maps/{name}.json"]).decode(), path)
+
+    def match(self, name: str) -> RecordedMatch:
+        if name not in self._entries:
+            raise ConfigError(f"{self.folder} has no match {name!r}{did_you_mean(name, self._entries)}")
+        return RecordedMatch(self, self._entries[name])
+
+    def check(self) -> Iterator[Path]:
+        """Read every file and compare its checksum; gives those that are as they were written, or raises."""
+        for path, facts in self._files():
+            _check_size(path, facts)
+            if FileFacts.of(path) != facts:
+                raise _altered(path)
+            yield path
+
+    def close(self) -> None:
+        """Close the videos that are open; they open again when they are asked for."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def video(self, path: Path) -> RandomAccessVideo:
+        """A video of this folder, kept open with those that were used last."""
+        if path not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            self._open[path] = RandomAccessVideo(path)
+        self._open.move_to_end(path)
+        return self._open[path]
+
+    def _files(self) -> Iterator[tuple[Path, FileFacts]]:
+        maps = [entry.files for entry in self._manifest.maps.values()]
+        for files in maps + [entry.files for entry in self._manifest.matches]:
+            for name, facts in files.items():
+                yield self.folder / name, facts
+
+
+class RecordedMatch:
+    """One match: `labels` for all players, `frames` of each."""
+
+    def __init__(self, data: MatchData, entry: MatchEntry) -> None:
+        self._data, self._entry = data, entry
+        self.info = _info(entry, data.settings.players)
+        self.folder = data.folder / "matches" / entry.id
+
+    @cached_property
+    def labels(self) -> Labels:
+        path = self.folder / LABELS
+        _verified(path, self._entry.files[f"matches/{self._entry.id}/{LABELS}"])
+        labels = Labels.read(path)
+        if len(labels) != self.info.frames:
+            raise ContentError(f"{path} has {len(labels)} rows, the manifest says {self.info.frames}; copy it again")
+        return labels
+
+    def frames(self, player: int, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
+        """What a player saw at these rows: uint8 RGB (n, height, width, 3), in the order asked for."""
+        if not 0 <= player < self.info.players:
+            raise ConfigError(f"player {player} of {self.info.id}, which has players 0 to {self.info.players - 1}")
+        video = self._data.video(self.folder / self._data.settings.video_name(player))
+        if video.frame_count != self.info.frames:
+            raise ContentError(
+                f"{video.path} has {video.frame_count} frames, the manifest says {self.info.frames}; copy it again"
+            )
+        return video.pictures(indices)
+
+
+Match = RecordedMatch
+
+
+def _info(entry: MatchEntry, players: int) -> MatchInfo:
+    text = "".join(facts.sha256 for _, facts in sorted(entry.files.items()))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return MatchInfo(entry.id, entry.map, entry.split, entry.seed, entry.frames, players, digest)
+
+
+def _check_size(path: Path, facts: FileFacts) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "read")) from error
+    if size != facts.bytes:
+        raise ContentError(f"{path} has {size} bytes, the manifest says {facts.bytes}; copy it again")
+
+
+def _verified(path: Path, facts: FileFacts) -> bytes:
+    """The file's bytes, if they are those that were written."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "read")) from error
+    if hashlib.sha256(data).hexdigest() != facts.sha256:
+        raise _altered(path)
+    return data
+
+
+def _altered(path: Path) -> ContentError:
+    return ContentError(f"{path} is not the file that was written: its checksum differs; copy it again")
