@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.act import yaml_files
@@ -14,6 +14,25 @@ if TYPE_CHECKING:
 
 # Their critics see what one agent sees: a network like the actor's.
 WITHOUT_CENTRAL_CRITIC = ("ippo", "isac", "iddpg", "iql", "vdn")
+WITH_OBJECTIVE = ("mappo", "ippo")  # their actor's loss is one that a term can be added to
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveTermSettings:
+    """Cross-ego contrastive learning beside the policy; a weight of 0 is none."""
+
+    weight: float = 0.0
+    gap_steps: int = 4
+    """Views of one match that are so many steps apart, or fewer, are no negatives: they show nearly the same."""
+    proj_dim: int = 64
+    hidden_dim: int = 128
+    self_pairs: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < float("inf"):
+            raise ConfigError(f"the contrastive weight is {self.weight}; give 0 or more, 0.05 if unsure")
+        if self.gap_steps < 0:
+            raise ConfigError(f"gap_steps is {self.gap_steps}; give 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +45,7 @@ class DoomTraining:
     critic: dict[str, Any]
     algorithm: dict[str, Any]
     experiment: dict[str, Any]
+    contrastive: ContrastiveTermSettings = field(default_factory=ContrastiveTermSettings)
 
 
 class Parts:
@@ -38,6 +58,8 @@ class Parts:
         from reelrl.act.benchmarl_adapter import register
 
         register()
+        if settings.contrastive.weight:
+            require_eyes_that_learn(settings)
         shared = shared_frozen_encoder(settings) if encode_at_collection else None
         if shared is not None and settings.task.get("frozen_encoder") is None:
             settings = replace(settings, task={**settings.task, "frozen_encoder": shared})
@@ -68,6 +90,23 @@ def load(
         algorithm=yaml_files.read(algorithm) if algorithm else _usual(algorithm_name),
         experiment=yaml_files.read(experiment or yaml_files.EXPERIMENT),
     )
+
+
+def require_eyes_that_learn(settings: DoomTraining) -> None:
+    """Refuse a contrastive term that has no loss to join, or nothing to teach."""
+    from reelrl.act.video_encoder import read_encoder_settings
+
+    if settings.algorithm_name not in WITH_OBJECTIVE:
+        raise ConfigError(
+            f"{settings.algorithm_name} has no loss that a contrastive term can join; "
+            f"use {' or '.join(WITH_OBJECTIVE)}, or leave the contrastive weight at 0"
+        )
+    eyes = read_encoder_settings(settings.actor.get("video_encoder_cfg"))
+    if eyes.freeze_backbone:
+        raise ConfigError(
+            f"the actor's encoder {eyes.model_type} is frozen (freeze_backbone): a contrastive term would teach its "
+            "own projector only, which no player uses; unfreeze the encoder, or leave the contrastive weight at 0"
+        )
 
 
 def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.act import state_tree
+from reelrl.act.contrastive_term import ContrastiveTerm
 from reelrl.act.doom_training import DoomTraining, Parts
 from reelrl.act.optimiser_state import KeepOptimisers
 from reelrl.content.film import write_film
@@ -21,6 +22,7 @@ from benchmarl.experiment.logger import Logger  # isort: skip
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from benchmarl.experiment.callback import Callback
     from tensordict import TensorDictBase
 
     from reelrl.checkpoints import Checkpoint
@@ -39,6 +41,7 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
     def __init__(self, settings: DoomTraining, seed: int, *, encode_at_collection: bool = True) -> None:
         parts = Parts(settings, encode_at_collection=encode_at_collection)
         self.run_folder: Run | None = None
+        self.contrastive_weight = settings.contrastive.weight
         self.stop_asked = False
         self.checkpoint_every = int(parts.experiment.checkpoint_interval)
         # BenchMARL's own files (pickles) go where they are forgotten; the run folder has everything.
@@ -55,7 +58,7 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
                     critic_model_config=parts.critic,
                     seed=seed,
                     config=parts.experiment,
-                    callbacks=[KeepOptimisers()],
+                    callbacks=_callbacks(settings),
                 )
         except BaseException as error:
             self._scratch.cleanup()
@@ -153,6 +156,12 @@ class RunLogger(Logger):  # type: ignore[misc]
 def with_frames(settings: DoomTraining, frames: int) -> DoomTraining:
     """The settings with another length."""
     return replace(settings, experiment={**settings.experiment, "max_n_frames": frames, "max_n_iters": None})
+
+
+def _callbacks(settings: DoomTraining) -> list[Callback]:
+    """Those that hold weights before the one that holds optimisers."""
+    term = [ContrastiveTerm(settings.contrastive)] if settings.contrastive.weight else []
+    return [*term, KeepOptimisers()]
 
 
 def _ignore_known_warnings() -> None:

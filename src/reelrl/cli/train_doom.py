@@ -4,6 +4,7 @@ reel train doom                                           two players, nine room
 reel train doom --algorithm ippo --frames 300000
 reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
+reel train doom --contrastive-weight 0.05                 teammates' views of one moment pulled together, besides
 reel train doom --resume runs/0007                        go on where a run stopped
 
 `reel init doom DIR` writes the files to edit, `reel check doom` tests them. A step is one action of every player.
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--algorithm", default="mappo", metavar="NAME", help="mappo (default), ippo, masac, isac, iql or vdn")
     add_files(parser)
     add("--frames", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
+    add("--contrastive-weight", type=float, metavar="W", help="of the cross-ego term in the loss (default 0: none)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
     add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
     options.add_seed(parser)
@@ -57,7 +59,8 @@ def settings_from(args: argparse.Namespace) -> DoomTraining:
 
     files = {part: getattr(args, part) for part in ("task", "actor", "critic", "experiment")}
     settings = doom_training.load(algorithm_name=args.algorithm, algorithm=args.algorithm_file, **files)
-    return config.override(settings, args.set)
+    weight = [] if args.contrastive_weight is None else [f"contrastive.weight={args.contrastive_weight}"]
+    return config.override(settings, [*args.set, *weight])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -124,7 +127,11 @@ def _introduce(args: argparse.Namespace, experiment: DoomExperiment, run_folder:
     output.line("match", task.config_path, f"{task.num_players} players", sees, f"an action every {task.skip} tics")
     eyes = experiment.model_config.video_encoder_cfg
     frozen = "frozen, encoded once per frame" if task.frozen_encoder else ""
-    output.line("learn", experiment.algorithm_name, f"eyes {eyes['model_type']}", *([frozen] if frozen else []))
+    weight = experiment.contrastive_weight
+    beside = [f"contrastive weight {weight:g}"] if weight else []
+    output.line(
+        "learn", experiment.algorithm_name, f"eyes {eyes['model_type']}", *([frozen] if frozen else []), *beside
+    )
     if args.resume:
         found = run_folder.resume()
         if found:
