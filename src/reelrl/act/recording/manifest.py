@@ -66,8 +66,9 @@ class RecordingSettings:
             screen_resolution=self.resolution,
             ticrate=TICRATE,
             mask_hud=True,
-            # The dead stay away for a while, as in any team; two tics would be over before anybody missed them.
-            extra_game_args="+viz_respawn_delay 2",
+            # The dead stay away for a while, as in any team; two tics would be over before anybody missed them. The
+            # table of scores that they would see meanwhile is turned off.
+            extra_game_args="+viz_respawn_delay 2 +sb_cooperative_enable 0",
         )
         if self.video == "av1" and any(side % 2 for side in match.screen_size):
             raise ConfigError(f"{self.resolution} has an odd side, which AV1 cannot take; choose another or lossless")

@@ -104,8 +104,15 @@ class MapPlan:
 
 
 def _write(picture: NDArray[np.uint8], text: str, middle: tuple[int, int], size: int) -> None:
+    """Write a name around a point, a word to a line."""
     import cv2
 
     font, scale = cv2.FONT_HERSHEY_SIMPLEX, size / 1300
-    (width, height), _ = cv2.getTextSize(text, font, scale, 1)
-    cv2.putText(picture, text, (middle[0] - width // 2, middle[1] + height // 2), font, scale, _INK, 1, cv2.LINE_AA)
+    words = text.split()
+    for line, word in enumerate(words):
+        (width, height), _ = cv2.getTextSize(word, font, scale, 1)
+        left, low = (
+            middle[0] - width // 2,
+            middle[1] + height // 2 + round((line - (len(words) - 1) / 2) * 1.7 * height),
+        )
+        cv2.putText(picture, word, (left, low), font, scale, _INK, 1, cv2.LINE_AA)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _NO_OP, _FORWARD, _LEFT, _RIGHT, _STRAFE_LEFT, _STRAFE_RIGHT, _ATTACK, _USE = range(len(ACTIONS))
 
 _JOIN_A_MATE = 0.4  # share of goals
-_SHOOT, _SHOOT_UNITS = 0.6, 320.0  # share of moments in which an enemy on the screen and so near is dealt with
+_SHOOT, _SHOOT_UNITS = 0.5, 288.0  # share of moments in which an enemy on the screen and so near is dealt with
 _LOOK_ON_ARRIVAL, _LOOK_ON_THE_WAY = 0.5, 0.01
 _LOOK_DECISIONS = (3, 14)  # at 8.75 a second
-_ARRIVED = 28.0  # map units
+_ARRIVED = 36.0  # map units
 _AIM_DEGREES, _WALK_DEGREES = 6.0, 20.0
 _STUCK_DECISIONS, _STUCK_UNITS = 8, 12.0
 

@@ -33,6 +33,7 @@ actor Guard : DoomPlayer
   Player.StartItem "Pistol"
   Player.StartItem "Fist"
   Player.StartItem "Clip", 200
+  Player.ForwardMove 1.3
 }
 actor NoFog : TeleportFog replaces TeleportFog
 {
