@@ -72,6 +72,8 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> None:
             for each in collection.collect(args.map, args.matches, args.jobs):
                 collected.append(each)
                 progress.update(1)
+                for reason in each.lost:
+                    output.line("again", each.entry.id, reason.splitlines()[0])
                 output.line("match", each.entry.id, each.entry.split, f"{each.entry.frames} rows")
         seconds = time.monotonic() - start_s
         left = len(collection.missing(args.map, args.matches))

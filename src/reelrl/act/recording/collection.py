@@ -16,7 +16,7 @@ from reelrl.act.recording.maps import MapPlan
 from reelrl.act.recording.recorder import ASIDE, record
 from reelrl.act.recording.survey import plain_name, survey
 from reelrl.content.pictures import save_png
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, GameError
 from reelrl.files import writable_folder, write_atomic
 from reelrl.locks import FolderLock
 
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
     from reelrl.act.recording.manifest import RecordingSettings
 
 
+_TRIES = 2
+
+
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """A match that has just been added."""
+    """A match that has just been added; `lost` says why it had to be played again."""
 
     entry: MatchEntry
     labels: Labels
     plan: MapPlan
+    lost: tuple[str, ...] = ()
 
 
 class Collection:
@@ -94,10 +98,21 @@ class Collection:
         name = _match_id(plan.name, number)
         seed = seeding.seed_for(self.manifest.settings.seed, "match", plan.name, number)
         folder = self.folder / "matches" / name
-        labels, files = record(folder, scenario, plan, self.manifest.settings, seed, self._halt.is_set)
+        lost: list[str] = []
+        while True:
+            try:
+                labels, files = record(folder, scenario, plan, self.manifest.settings, seed, self._halt.is_set)
+                break
+            except GameError as error:
+                # One engine in thousands crashes; that must not end a night's collection.
+                lost.append(str(error))
+                if len(lost) == _TRIES or self._halt.is_set():
+                    raise GameError(
+                        f"match {name} failed {len(lost)} times, finished ones are kept: {error}"
+                    ) from error
         split = self.manifest.split_of(plan.name, number)
         paths = {f"matches/{name}/{file}": facts for file, facts in files.items()}
-        return Collected(MatchEntry(name, plan.name, split, seed, len(labels), paths), labels, plan)
+        return Collected(MatchEntry(name, plan.name, split, seed, len(labels), paths), labels, plan, tuple(lost))
 
     def _map(self, scenario: str) -> MapPlan:
         """The plan of a map, measured when it is first played on."""

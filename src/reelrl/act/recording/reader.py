@@ -140,9 +140,6 @@ class RecordedMatch:
         return video.pictures(indices)
 
 
-Match = RecordedMatch
-
-
 def _info(entry: MatchEntry, players: int) -> MatchInfo:
     text = "".join(facts.sha256 for _, facts in sorted(entry.files.items()))
     digest = hashlib.sha256(text.encode()).hexdigest()
