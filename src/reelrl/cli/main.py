@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate abr": ("reelrl.cli.evaluate_abr", "compare bitrate controllers on traces they have not seen"),
     "evaluate autoencoder": ("reelrl.cli.evaluate_autoencoder", "measure an autoencoder in true bytes beside codecs"),
     "evaluate doom": ("reelrl.cli.evaluate_doom", "compare trained teams with chance and a rule, in the same matches"),
+    "evaluate location": ("reelrl.cli.evaluate_location", "compare nets that know where everybody is with baselines"),
     "evaluate minigop": ("reelrl.cli.evaluate_minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate_superblock", "compare superblock maps by BD-rate on clips unseen"),
     "fit minigop": ("reelrl.cli.fit_minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
@@ -40,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train abr": ("reelrl.cli.train_abr", "train a bitrate controller for streaming"),
     "train autoencoder": ("reelrl.cli.train_autoencoder", "train an autoencoder that learns while it watches"),
     "train doom": ("reelrl.cli.train_doom", "train a team of players in Doom from what each of them sees"),
+    "train location": ("reelrl.cli.train_location", "train a net that knows where everybody is, from what players see"),
     "train minigop": (
         "reelrl.cli.train_minigop",
         "train an agent that steers QP by mini-GOP under a bitrate",

@@ -1,0 +1,59 @@
+"""What a net says about moments, as probabilities; and where it puts the views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from reelrl.act.location.net import HEADS
+
+if TYPE_CHECKING:
+    from reelrl.act.location.embeddings import Clips, Pooling
+    from reelrl.act.location.net import CrossEgoVideoLocationNet, LocationOutput
+    from reelrl.act.location.samples import Marks, Moments
+
+Answers = dict[str, NDArray[np.float32]]
+"""A probability for each place [N, places], by head."""
+_AT_ONCE = 256  # moments
+
+
+def watch(
+    net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling, pov: Marks | None = None
+) -> LocationOutput:
+    """One pass of the net over all of the moments; `pov` are the eyes that the answer may come from."""
+    device = next(net.parameters()).device
+    seen = {"video": clips.video(moments)} if clips.is_video else {"embeddings": clips.embeddings(moments, pooling)}
+    return net(  # type: ignore[no-any-return]
+        **{name: value.to(device) for name, value in seen.items()},
+        present=torch.from_numpy(moments.present).to(device),
+        team=torch.from_numpy(moments.side).to(device),
+        subset=None if pov is None else torch.from_numpy(pov).to(device),
+    )
+
+
+@torch.no_grad()
+def answers(net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling, pov: Marks) -> Answers:
+    """Through the eyes of `pov` [N, A] alone: the net is given no other views."""
+    net.eval()
+    only = replace(moments, present=pov)
+    parts = [watch(net, clips, only.take(chosen), pooling).logits for chosen in _slices(len(only))]
+    return {head: torch.cat([part[head] for part in parts]).sigmoid().cpu().numpy() for head in HEADS}
+
+
+@torch.no_grad()
+def embedded_views(
+    net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling
+) -> NDArray[np.float32] | None:
+    """The unit vectors of all views present, moment by moment; None for a net that makes none."""
+    net.eval()
+    parts = [watch(net, clips, moments.take(chosen), pooling).contrastive for chosen in _slices(len(moments))]
+    found = [part.embeddings for part in parts if part is not None]
+    return torch.cat(found).cpu().numpy() if found else None
+
+
+def _slices(count: int) -> list[NDArray[np.int64]]:
+    return np.split(np.arange(count), range(_AT_ONCE, count, _AT_ONCE))

@@ -1,0 +1,150 @@
+"""What players saw, ready for a net: every row of every match looked at once, and kept.
+
+    store = Store(eyes)                              # in the cache, or in a folder of your own
+    clips = Clips.of(data, moments.matches, store)   # all rows of some matches, in memory
+    clips.embeddings(moments.take(batch), "mean")    # [B, A, D]
+
+A file per match holds an array [players, rows, ...] and says what made it: the encoder, the rows, the videos. One that
+was made from something else is refused and told, never used; in the cache it is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from reelrl import checkpoint_file
+from reelrl.errors import CheckpointError, ConfigError, ContentError
+from reelrl.files import cache_dir
+from reelrl.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from reelrl.act.location.eyes import Eyes
+    from reelrl.act.location.samples import Moments
+    from reelrl.act.recording.reader import MatchData, MatchInfo
+
+Pooling = Literal["mean", "last", "mean+last"]
+"""How the embeddings of a clip's frames become one: their mean, the newest, or both side by side."""
+
+
+class Store:
+    """Arrays of matches on disk. `make=False` takes what is there and looks at no video."""
+
+    def __init__(self, eyes: Eyes, folder: str | Path | None = None, *, make: bool = True) -> None:
+        self.eyes, self.make, self.own = eyes, make, folder is not None
+        key = hashlib.sha256(json.dumps(eyes.facts, sort_keys=True).encode()).hexdigest()
+        self.folder = Path(folder) if folder is not None else cache_dir() / "location" / key[:16]
+
+    def path(self, info: MatchInfo) -> Path:
+        # Two data sets may both have a match 0007; a folder of one's own holds one data set, by names a person knows.
+        name = info.id if self.own else f"{info.id}-{info.digest[:16]}"
+        return self.folder / f"{name}.safetensors"
+
+    def has(self, info: MatchInfo) -> bool:
+        return self.path(info).is_file()
+
+    def rows(self, data: MatchData, info: MatchInfo, on_rows: Callable[[int], None]) -> NDArray[Any]:
+        """The array of a match, made now if it was not there."""
+        path = self.path(info)
+        if path.is_file():
+            try:
+                return self._load(path, info)
+            except (CheckpointError, ContentError) as error:
+                if self.own or not self.make:
+                    raise ContentError(f"{error}; remove it, and it will be made again from the videos") from error
+                warnings.warn(f"{error}; made anew", RuntimeWarning, stacklevel=2)
+        elif not self.make:
+            raise ContentError(
+                f"{self.folder} has nothing for match {info.id} and making it was not allowed; "
+                "leave --precomputed out, with the videos at hand"
+            )
+        found = self.eyes.look(data.match(info.id), on_rows)
+        checkpoint_file.save(path, 0, {"rows": found}, {"eyes": self.eyes.facts, "videos": info.digest})
+        return found
+
+    def _load(self, path: Path, info: MatchInfo) -> NDArray[Any]:
+        found = checkpoint_file.load(path)
+        facts = found.state.get("eyes", {})
+        # Through JSON, which has lists where settings have tuples.
+        for name, wanted in json.loads(json.dumps(self.eyes.facts)).items():
+            if facts.get(name) != wanted:
+                raise ContentError(
+                    f"{path} was made with {name} {facts.get(name)!r}, and {name} {wanted!r} is asked for"
+                )
+        if found.state.get("videos") != info.digest:
+            raise ContentError(f"{path} was made from other videos than those of match {info.id}")
+        return found.tensors["rows"]
+
+
+class Clips:
+    """The rows of some matches, in one table."""
+
+    def __init__(self, table: Tensor, starts: NDArray[np.int64], counts: NDArray[np.int64], eyes: Eyes) -> None:
+        self.table, self.eyes = table, eyes
+        self._starts, self._counts = starts, counts
+
+    @classmethod
+    def of(cls, data: MatchData, matches: Sequence[MatchInfo], store: Store) -> Clips:
+        """Look at what was not looked at yet, with a bar that says how long it takes."""
+        new = [info for info in matches if not store.has(info)]
+        total = sum(info.players * -(-info.frames // store.eyes.stride) for info in new)
+        with Progress("look", total, unit="frames") as progress:
+            arrays = [store.rows(data, info, progress.update) for info in matches]
+        shapes = {array.shape[2:] for array in arrays}
+        if len(shapes) != 1:
+            raise ContentError(f"matches in {data.folder} give arrays of {sorted(shapes)}; record them alike")
+        table = torch.from_numpy(np.concatenate([array.reshape(-1, *array.shape[2:]) for array in arrays]))
+        sizes = np.array([array.shape[0] * array.shape[1] for array in arrays])
+        counts = np.array([array.shape[1] for array in arrays])
+        return cls(table, np.cumsum(sizes) - sizes, counts, store.eyes)
+
+    @property
+    def is_video(self) -> bool:
+        return self.table.dim() == 4
+
+    @property
+    def clip_shape(self) -> tuple[int, int, int, int]:
+        """T, C, H and W of `video`."""
+        channels, height, width = self.table.shape[1:]
+        return self.eyes.rows_per_clip, channels, height, width
+
+    def width(self, pooling: Pooling) -> int:
+        """D of `embeddings`."""
+        return int(self.table.shape[1]) * (2 if pooling == "mean+last" else 1)
+
+    def embeddings(self, moments: Moments, pooling: Pooling) -> Tensor:
+        """Float32 [N, A, D]; zeros for who is not present."""
+        if self.is_video:
+            raise ConfigError("these are pictures, and embeddings were asked for; give the net `video`")
+        rows = self._rows(moments).float()
+        parts = {"mean": [rows.mean(2)], "last": [rows[:, :, -1]], "mean+last": [rows.mean(2), rows[:, :, -1]]}
+        return torch.cat(parts[pooling], dim=-1)
+
+    def video(self, moments: Moments) -> Tensor:
+        """uint8 [N, A, T, 3, height, width]; black for who is not present."""
+        if not self.is_video:
+            raise ConfigError("only precomputed embeddings are here, and video was asked for; open the pictures")
+        return self._rows(moments)
+
+    def _rows(self, moments: Moments) -> Tensor:
+        """[N, A, rows of a clip, ...]"""
+        stride, frames = self.eyes.stride, self.eyes.rows_per_clip
+        steps = moments.row[:, None] // stride - np.arange(frames)[::-1]
+        players = np.arange(moments.present.shape[1])
+        start = self._starts[moments.match][:, None] + self._counts[moments.match][:, None] * players
+        index = start[..., None] + steps[:, None]
+        present = torch.from_numpy(moments.present)
+        found = self.table.new_zeros(*index.shape, *self.table.shape[1:])
+        found[present] = self.table[torch.from_numpy(index)[present]]
+        return found

@@ -1,0 +1,103 @@
+"""A data set opened for a net: its map, the moments of each split, and what the players saw in them.
+
+scenes = Scenes(settings, ["train", "val"])
+settings = scenes.settings          # with the net made to fit the data
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reelrl.act.location.embeddings import Clips, Store
+from reelrl.act.location.eyes import FrozenEyes, Thumbnails
+from reelrl.act.location.samples import Moments
+from reelrl.act.recording.reader import MatchData
+from reelrl.errors import ConfigError, ContentError
+from reelrl.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from reelrl.act.location.eyes import Eyes
+    from reelrl.act.location.training import LocationTraining
+    from reelrl.act.recording.reader import MatchInfo
+
+LEAST = {"train": 2, "val": 1, "test": 1, "retrieval": 1}
+"""Matches that a split must have."""
+
+
+class Scenes:
+    """`embeddings` is a folder of one's own for what a frozen encoder saw; `make=False` looks at no video."""
+
+    def __init__(
+        self,
+        settings: LocationTraining,
+        splits: Sequence[str],
+        *,
+        embeddings: str | Path | None = None,
+        make: bool = True,
+    ) -> None:
+        self.data = MatchData.open(settings.data)
+        self.map = _map(self.data, settings.map)
+        self.plan = self.data.map(self.map)
+        self.samples = settings.samples
+        self.moments = {split: self._moments(split) for split in splits}
+        self.store = Store(eyes_of(settings), embeddings, make=make)
+        self.clips = {
+            split: Clips.of(self.data, moments.matches, self.store) for split, moments in self.moments.items()
+        }
+        self.settings = self._fitted(settings)
+
+    def apart_rows(self, seconds: float) -> int:
+        """Rows that many seconds apart, as a whole number of strides."""
+        stride = self.samples.stride
+        return max(1, math.ceil(seconds * self.data.rows_per_second / stride)) * stride
+
+    def _moments(self, split: str) -> Moments:
+        elsewhere = split == "retrieval"
+        found: list[MatchInfo] = [
+            info for info in self.data.matches if info.split == split and (elsewhere or info.map == self.map)
+        ]
+        if len(found) < LEAST[split]:
+            raise ContentError(
+                f"{self.data.folder} has {len(found)} matches of split {split!r}"
+                f"{'' if elsewhere else f' on map {self.map}'}, and {LEAST[split]} are needed; "
+                "`reel collect doom` adds more to it"
+            )
+        return Moments.of(self.data, found, self.samples, None if elsewhere else self.plan)
+
+    def _fitted(self, settings: LocationTraining) -> LocationTraining:
+        """The settings with the places, the agents and the input of the net as they are here."""
+        clips = next(iter(self.clips.values()))
+        agents = max(moments.present.shape[1] for moments in self.moments.values())
+        reads = (
+            {"embed_dim": None, "video_encoder": settings.encoder, "clip": clips.clip_shape}
+            if clips.is_video
+            else {"embed_dim": clips.width(settings.pooling), "video_encoder": None, "clip": None}
+        )
+        net = replace(settings.net, num_places=len(self.plan.places), num_agents=agents, **reads)
+        return replace(settings, map=self.map, net=net)
+
+
+def eyes_of(settings: LocationTraining) -> Eyes:
+    """A frozen encoder looks itself; one that learns gets pictures."""
+    if settings.encoder.freeze_backbone:
+        return FrozenEyes(settings.encoder, settings.samples)
+    return Thumbnails(*settings.picture_size, settings.samples)
+
+
+def _map(data: MatchData, wanted: str | None) -> str:
+    known = sorted({info.map for info in data.matches if info.split != "retrieval"})
+    if wanted is None and len(known) == 1:
+        return known[0]
+    if wanted is None:
+        raise ConfigError(
+            f"{data.folder} has training matches on {len(known)} maps ({', '.join(known) or 'none'}), and places are "
+            "those of one; choose with --set map=NAME"
+        )
+    if wanted not in known:
+        raise ConfigError(f"{data.folder} has no matches on map {wanted!r}{did_you_mean(wanted, known)}")
+    return wanted

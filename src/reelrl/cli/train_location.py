@@ -1,0 +1,153 @@
+"""Train a net that knows where everybody is, from what some players of a recorded match see.
+
+reel train location DATA                                     frames encoded once by a frozen encoder, and kept
+reel train location DATA --contrastive-weight 0              the same net without the contrastive term
+reel train location DATA --config location-video             an encoder that learns with the net, from pictures
+reel train location DATA --embeddings FOLDER --precomputed   embeddings made before; no video is looked at
+reel train location --resume runs/0007                       go on where a run stopped
+
+DATA is what `reel collect doom` wrote. After each epoch the net is asked about validation matches; the best one stays.
+Ctrl+C ends the training within a batch; resumed, it goes on from the last whole epoch as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reelrl.cli import options, output
+from reelrl.errors import ConfigError
+from reelrl.progress import Progress, duration
+
+if TYPE_CHECKING:
+    import argparse
+
+    from reelrl.act.location.scenes import Scenes
+    from reelrl.act.location.training import LocationTrainer, LocationTraining
+    from reelrl.runs import Run
+
+STAGE = "location"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
+    add("--contrastive-weight", type=float, metavar="W", help="of the contrastive term in the loss (0: without it)")
+    add("--epochs", type=int, metavar="N", help="at most so many (default 40)")
+    add("--embeddings", metavar="FOLDER", help="keep embeddings there, and take those that are (default: the cache)")
+    add("--precomputed", action="store_true", help="look at no video: all embeddings must be there")
+    options.add_settings(parser)
+    add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
+    options.add_seed(parser)
+    add("--resume", metavar="RUN", help="continue this run; its own settings and seed hold, but for --epochs")
+    add("--device", metavar="NAME", help="cpu or cuda (default: a GPU where there is one)")
+    add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.act.location.scenes import Scenes
+    from reelrl.act.location.training import LocationTrainer
+    from reelrl.see.devices import use_device
+
+    device = use_device(args.device, args.threads)
+    settings, seed = _settings(args)
+    # Opened before the run's folder: data that cannot be learned from should not leave a run behind.
+    scenes = Scenes(settings, ["train", "val"], embeddings=args.embeddings, make=not args.precomputed)
+    with _run_folder(args, scenes.settings, seed, scenes) as run_folder:
+        trainer = LocationTrainer(scenes.settings, seed, run_folder, scenes, device)
+        _introduce(args, trainer)
+        reporter = _Reporter(trainer)
+        with reporter.progress:
+            outcome = trainer.train(reporter.epoch, reporter.batch, reporter.interrupt)
+        return _conclude(trainer, outcome)
+
+
+def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
+    from reelrl.act.location.training import LocationTraining
+    from reelrl.runs import RunFolder
+
+    if args.resume:
+        folder = RunFolder(args.resume)
+        if folder.stage != STAGE:
+            raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
+        settings, seed = folder.settings(LocationTraining), int(folder.meta["seed"])
+        settings = replace(settings, data=args.data) if args.data else settings
+    elif args.data:
+        settings, seed = options.settings_from(args, LocationTraining(data=args.data)), args.seed
+    else:
+        raise ConfigError("no data to learn from; give the folder that `reel collect doom` wrote, or --resume RUN")
+    if args.contrastive_weight is not None and not args.resume:
+        term = replace(settings.net.contrastive, loss_weight=args.contrastive_weight)
+        settings = replace(settings, net=replace(settings.net, contrastive=term))
+    return (settings if args.epochs is None else replace(settings, epochs=args.epochs)), seed
+
+
+def _run_folder(args: argparse.Namespace, settings: LocationTraining, seed: int, scenes: Scenes) -> Run:
+    from reelrl.runs import Run
+
+    if args.resume:
+        return Run.open(args.resume)
+    weight = settings.net.contrastive.loss_weight if settings.net.contrastive.enable else 0
+    facts = {
+        "matches": {split: len(moments.matches) for split, moments in scenes.moments.items()},
+        "moments": {split: len(moments) for split, moments in scenes.moments.items()},
+        "threads": args.threads,
+    }
+    return Run.create(args.output_dir, settings, stage=STAGE, name=f"location-{weight:g}", seed=seed, facts=facts)
+
+
+def _introduce(args: argparse.Namespace, trainer: LocationTrainer) -> None:
+    settings, scenes = trainer.settings, trainer.scenes
+    output.line("run", trainer.run.folder, f"seed {trainer.seed}", f"up to {settings.epochs} epochs")
+    places = f"{settings.net.num_places} places of {scenes.map}"
+    counts = [f"{split} {len(m.matches)} matches, {len(m)} moments" for split, m in scenes.moments.items()]
+    output.line("data", settings.data, places, *counts)
+    frozen = "frozen, encoded once per frame" if settings.encoder.freeze_backbone else "learns with the net"
+    output.line("eyes", settings.encoder.model_type, frozen, f"clips of {settings.samples.frames} frames")
+    term = settings.net.contrastive
+    output.line("term", "contrastive", f"weight {term.loss_weight:g}" if term.enable else "off")
+    if args.resume:
+        output.line("resume", f"epoch {trainer.epoch}" if trainer.resume() else "the beginning: nothing was saved yet")
+
+
+def _conclude(trainer: LocationTrainer, outcome: str) -> int:
+    from reelrl.cli.main import DONE
+
+    folder = trainer.run.folder
+    if trainer.best_epoch:
+        score = f"average precision {trainer.best_score:.4f}"
+        output.line("best", f"epoch {trainer.best_epoch}", score, "validation, one view")
+    output.line("done" if outcome == "done" else "stopped", f"epoch {trainer.epoch}", "saved")
+    next_one = f"reel evaluate location {folder}" if outcome == "done" else f"reel train location --resume {folder}"
+    output.next_command(next_one)
+    return DONE
+
+
+class _Reporter:
+    """Tells a person how the training goes: on a terminal by the bar, elsewhere by a line per epoch."""
+
+    def __init__(self, trainer: LocationTrainer) -> None:
+        self.trainer = trainer
+        self.moments = len(trainer.scenes.moments["train"])
+        epochs = trainer.settings.epochs - trainer.epoch
+        self.progress = Progress("train", epochs * self.moments, unit="moments")
+
+    def batch(self, moments: int) -> None:
+        self.progress.update(moments)
+
+    def epoch(self) -> None:
+        trainer, figures = self.trainer, self.trainer.figures
+        self.progress.figures |= {"precision": figures["val/precision"], "best": trainer.best_score}
+        if sys.stderr.isatty():
+            return
+        epochs = trainer.settings.epochs
+        left = duration((epochs - trainer.epoch) * self.moments / max(self.progress.rate, 1e-9))
+        losses = [f"{name[5:]} {value:.4f}" for name, value in figures.items() if name.startswith("loss/")]
+        score = f"precision {figures['val/precision']:.4f}"
+        output.line("epoch", f"{trainer.epoch} / {epochs}", *losses, score, f"at most {left} left")
+
+    def interrupt(self) -> None:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+        output.line("stop", "after this batch", "Ctrl+C again stops at once")
