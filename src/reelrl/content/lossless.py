@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import io
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
 
 import av
 import numpy as np
@@ -11,6 +13,7 @@ from reelrl.errors import ContentError
 from reelrl.files import explain_os_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from fractions import Fraction
     from pathlib import Path
 
@@ -18,6 +21,19 @@ if TYPE_CHECKING:
 
 # The range coder with its own tables is a sixth smaller than the default here, at nearly the same speed.
 _OPTIONS = {"level": "3", "coder": "range_def", "g": "1"}
+
+
+class _File(io.BufferedWriter):
+    """Remembers why it could not be written; PyAV tells it the first time only."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = error
+            raise
 
 
 class LosslessWriter:
@@ -28,8 +44,7 @@ class LosslessWriter:
     def __init__(self, path: Path, width: int, height: int, fps: Fraction) -> None:
         self._path = path
         try:
-            # Through a file object of ours: a full disk then arrives as an OSError and not as a line in a log.
-            self._file = path.open("wb")
+            self._file = _File(io.FileIO(path, "wb"))
         except OSError as error:
             raise ContentError(explain_os_error(error, path, "write")) from error
         self._container = av.open(self._file, "w", format="matroska", options={"fflags": "bitexact"})
@@ -44,22 +59,29 @@ class LosslessWriter:
         """Finish the file; a second call does nothing."""
         if self._file.closed:
             return
-        try:
-            self._mux(None)
+        self._mux(None)
+        with self._failures():
             self._container.close()
             self._file.close()
-        except OSError as error:
-            raise ContentError(explain_os_error(error, self._path, "write")) from error
 
     def abort(self) -> None:
         """Let go of a file that nobody wants any more."""
-        self._file.close()
+        with suppress(OSError):  # the disk may be full
+            self._file.close()
 
     def _mux(self, frame: av.VideoFrame | None) -> None:
-        try:
+        with self._failures():
             self._container.mux(self._stream.encode(frame))
-        except OSError as error:
-            raise ContentError(explain_os_error(error, self._path, "write")) from error
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, av.FFmpegError) as error:
+            cause = self._file.failure or error
+            if isinstance(cause, OSError):
+                raise ContentError(explain_os_error(cause, self._path, "write")) from cause
+            raise ContentError(f"cannot write {self._path}: {cause}; write the pictures again") from cause
 
     def __enter__(self) -> Self:
         return self

@@ -213,24 +213,24 @@ def _remux(path: Path, ivf: io.BytesIO, kind: str) -> None:
     """Copy packets from an IVF stream into another container; libavformat writes the codec's private data."""
     import av
 
-    # Through a file object of ours: a full disk then arrives as an OSError and not as a line in a log.
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        try:
-            with (
-                av.open(ivf, mode="r", format="ivf") as source,
-                av.open(file, mode="w", format=kind, options={"fflags": "bitexact"}) as target,
-            ):
-                stream = source.streams.video[0]
-                copy = target.add_stream_from_template(stream, opaque=True)
-                for packet in source.demux(stream):
-                    if packet.size:
-                        packet.duration = 1  # of the stream's time base, which is one frame
-                        packet.stream = copy
-                        target.mux(packet)
-        except av.FFmpegError as error:
-            if error.errno is not None and isinstance(error, OSError) and error.errno > 0:
-                raise OSError(error.errno, error.strerror) from error
-            raise ContentError(f"cannot write {path}: {error.strerror or error}; are these AV1 packets?") from error
+    # In memory: PyAV loses an OSError of a full disk where it comes from a file object, and only logs one of its own.
+    result = io.BytesIO()
+    try:
+        with (
+            av.open(ivf, mode="r", format="ivf") as source,
+            av.open(result, mode="w", format=kind, options={"fflags": "bitexact"}) as target,
+        ):
+            stream = source.streams.video[0]
+            copy = target.add_stream_from_template(stream, opaque=True)
+            for packet in source.demux(stream):
+                if packet.size:
+                    packet.duration = 1  # of the stream's time base, which is one frame
+                    packet.stream = copy
+                    target.mux(packet)
+    except av.FFmpegError as error:
+        raise ContentError(f"cannot write {path}: {error.strerror or error}; are these AV1 packets?") from error
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(result.getbuffer())
 
 
 def _ivf_in_memory(packets: Iterable[bytes], width: int, height: int, fps: Fraction) -> io.BytesIO:
