@@ -1,0 +1,265 @@
+"""Matches on disk are what was played: the same views, the same truth, complete or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from reelrl.act.match import Match
+from reelrl.act.recording.labels import row_of
+from reelrl.act.recording.manifest import NAME, Manifest, RecordingSettings
+from reelrl.act.recording.reader import MatchData
+from reelrl.act.recording.roaming import RoamingTeam
+from reelrl.encode.video_file import KEY_INTERVAL
+from reelrl.errors import ConfigError, ContentError, RunError
+from tests.act.recording.recorded import collect, short
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = 35
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    collect(folder)
+    return folder
+
+
+@pytest.fixture
+def own(folder: Path, tmp_path: Path) -> Path:
+    """A copy, to be damaged."""
+    shutil.copytree(folder, tmp_path / "data")
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four players, long enough to meet somebody, as AV1."""
+    folder = tmp_path_factory.mktemp("four")
+    collect(folder, players=4, seconds=25.0, video="av1")
+    return folder
+
+
+def test_views_and_labels_are_those_of_the_match(folder: Path) -> None:
+    """The engines of two players repeat a match, so it can be played again and compared."""
+    data = MatchData.open(folder)
+    info = data.matches[0]
+    recorded = data.match(info.id)
+    views = [recorded.frames(player, range(info.frames)) for player in range(2)]
+    team = RoamingTeam(data.map(info.map), 2, info.seed)
+    match = Match(short().match("haunted_rooms"), info.seed, sightings=True)
+    warm_up = 35
+    for number in range(warm_up + info.frames):
+        row = row_of(match.facts, match.sightings)
+        if number >= warm_up:
+            index = number - warm_up
+            assert recorded.labels.tic[index] == row.tic
+            assert np.array_equal(recorded.labels.position[index], row.position.astype(np.float32))
+            for player in range(2):
+                assert np.array_equal(views[player][index], match.pictures[player].transpose(1, 2, 0))
+        match.step(team.act(row))
+    match.close()
+
+
+def test_the_same_seed_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
+    collect(tmp_path)
+    assert MatchData.open(tmp_path).matches == MatchData.open(folder).matches
+
+
+def test_rows_are_skip_tics_apart_and_everybody_is_somewhere(four: Path) -> None:
+    data = MatchData.open(four)
+    labels = data.match("haunted_rooms-0000").labels
+    assert data.rows_per_second == 8.75
+    assert set(np.diff(labels.tic)) == {4}
+    assert (data.map("haunted_rooms").place_of(labels.position[..., 0], labels.position[..., 1]) >= 0).all()
+    assert labels.enemy_alive.any(axis=1).all(), "enemies keep coming"
+    assert labels.enemy_alive.shape[1] == 5, "one who comes back is the same one"
+    assert labels.alive.mean() > 0.8
+    walked = np.linalg.norm(np.diff(labels.position[..., :2], axis=0), axis=-1).sum(axis=0)
+    assert (walked > 500).all(), "more than a room's length"
+
+
+def test_whoever_is_seen_stands_where_one_looks(four: Path) -> None:
+    labels = MatchData.open(four).match("haunted_rooms-0000").labels
+    here, angle = labels.position[..., :2], labels.angle[..., None]
+    for seen, there in ((labels.sees_enemy, labels.enemy_position), (labels.sees_mate, labels.position)):
+        way = there[:, None, :, :2] - here[:, :, None]
+        distance = np.linalg.norm(way, axis=-1)
+        off = (np.degrees(np.arctan2(way[..., 1], way[..., 0])) - angle + 180) % 360 - 180
+        # Half of a view of 90 degrees, half of a thing 64 wide, and the tic that a mate is late by.
+        limit = 45 + np.degrees(np.arctan2(32 + 16, np.maximum(distance, 1)))
+        assert seen.any()
+        assert (np.abs(off) < limit)[seen & (distance > 64)].all()
+    assert not labels.sees_mate[:, range(4), range(4)].any(), "nobody sees itself"
+    assert not (labels.sees_enemy & ~labels.enemy_alive[:, None]).any(), "the dead are no enemies"
+
+
+def test_a_clip_is_decoded_from_the_nearest_key_frame(four: Path) -> None:
+    data = MatchData.open(four)
+    match = data.match("haunted_rooms-0000")
+    video = data.video(match.folder / "player_3.mp4")
+    for end in (200, 31, 100, 8):
+        before = video.decoded
+        assert match.frames(3, [end - 8, end - 4, end]).shape == (3, 120, 160, 3)
+        assert video.decoded - before <= KEY_INTERVAL + 8
+
+
+def test_only_what_is_missing_is_added_and_the_split_stays(own: Path) -> None:
+    before = (own / "matches/haunted_rooms-0000/labels.npz").stat()
+    assert [each.entry.id for each in collect(own, 2)] == ["haunted_rooms-0001"]
+    assert [each.entry.split for each in collect(own, 1, "cloister")] == ["retrieval"]
+    assert collect(own, 2) == []
+    assert (own / "matches/haunted_rooms-0000/labels.npz").stat() == before
+    data = MatchData.open(own)
+    assert [match.id for match in data.matches] == ["cloister-0000", "haunted_rooms-0000", "haunted_rooms-0001"]
+    assert "court" in data.map("cloister").places
+
+
+def test_splits_are_near_their_shares_and_never_move() -> None:
+    manifest = Manifest(RecordingSettings())
+    splits = [manifest.split_of("first", number) for number in range(200)]
+    assert [splits.count(name) / 200 for name in ("train", "val", "test")] == [0.7, 0.15, 0.15]
+    assert set(splits[:6]) == {"train", "val", "test"}, "six matches are enough to try everything"
+
+
+def test_what_a_killed_collection_left_is_cleared_away(own: Path) -> None:
+    (own / "matches/.unfinished-haunted_rooms-0001-ab").mkdir()
+    shutil.copytree(own / "matches/haunted_rooms-0000", own / "matches/haunted_rooms-0001")
+    assert collect(own, 1) == []
+    assert [path.name for path in (own / "matches").iterdir()] == ["haunted_rooms-0000"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"skip": 2}, "skip 4, not 2"),
+        ({"video": "av1"}, "video lossless, not av1"),
+        ({"players": 3, "seed": 5}, "players 2, not 3; seed 0, not 5"),
+    ],
+)
+def test_a_folder_keeps_to_its_settings(own: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        collect(own, 2, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"players": 0}, "players is 0"),
+        ({"players": 9}, "num_players is 9"),
+        ({"skip": 0}, "skip is 0"),
+        ({"seconds": 0.01}, "seconds is 0.01"),
+        ({"seconds": float("nan")}, "seconds is nan"),
+        ({"video": "h264"}, "video is 'h264'; choose from av1, lossless"),
+        ({"resolution": "RES_160X121"}, "did you mean"),
+        ({"resolution": "RES_200X125", "video": "av1"}, "odd side"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        collect(tmp_path, **changes)
+
+
+def test_a_map_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ContentError, match="did you mean 'cloister'"):
+        collect(tmp_path, 1, "cloistre")
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "matches").mkdir()
+    (tmp_path / "matches/holiday.jpg").write_text("sun")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"holds other things \(notes.txt\)"):
+        collect(tmp_path)
+    assert (tmp_path / "matches/holiday.jpg").exists()
+
+
+def test_a_folder_has_one_writer(own: Path) -> None:
+    from reelrl.act.recording.collection import Collection
+
+    first = Collection(own, short())
+    with pytest.raises(RunError, match="is being written by this process"):
+        Collection(own, short())
+    first.close()
+
+
+def test_every_byte_is_checked(own: Path) -> None:
+    data = MatchData.open(own)
+    assert len(list(data.check())) == 5
+    video = own / "matches/haunted_rooms-0000/player_1.mkv"
+    changed = bytearray(video.read_bytes())
+    changed[len(changed) // 2] ^= 1
+    video.write_bytes(changed)
+    with pytest.raises(ContentError, match=r"player_1.mkv is not the file that was written"):
+        list(MatchData.open(own).check())
+
+
+@pytest.mark.parametrize("name", ["matches/haunted_rooms-0000/player_0.mkv", "matches/haunted_rooms-0000/labels.npz"])
+def test_a_cut_file_is_noticed_when_the_folder_is_opened(own: Path, name: str) -> None:
+    file = own / name
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ContentError, match=rf"{file.name} has \d+ bytes, the manifest says \d+; copy it again"):
+        MatchData.open(own)
+    file.unlink()
+    with pytest.raises(ContentError, match="no such file"):
+        MatchData.open(own)
+
+
+def test_changed_labels_are_not_read(own: Path) -> None:
+    file = own / "matches/haunted_rooms-0000/labels.npz"
+    data = bytearray(file.read_bytes())
+    data[200] ^= 255
+    file.write_bytes(data)
+    with pytest.raises(ContentError, match="checksum differs"):
+        _ = MatchData.open(own).match("haunted_rooms-0000").labels
+
+
+def test_labels_that_are_none_are_refused_though_their_checksum_is_right(own: Path) -> None:
+    name = "matches/haunted_rooms-0000/labels.npz"
+    (own / name).write_bytes(b"nothing")
+    manifest = json.loads((own / NAME).read_text())
+    manifest["matches"][0]["files"][name] = {"sha256": hashlib.sha256(b"nothing").hexdigest(), "bytes": 7}
+    (own / NAME).write_text(json.dumps(manifest))
+    with pytest.raises(ContentError, match=r"labels.npz are no labels of a match"):
+        _ = MatchData.open(own).match("haunted_rooms-0000").labels
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "manifest.json is damaged"),
+        ('{"schema": 1', "manifest.json is damaged"),
+        ('{"schema": 2}', "has schema 2, this reelrl reads 1; update reelrl"),
+        ("[]", "has schema None"),
+        ('{"schema": 1}', "not as reelrl writes it"),
+        ('{"schema": 1, "settings": {"playerz": 3}, "maps": {}, "matches": [], "made_by": ""}', "not as reelrl writes"),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_says_why(own: Path, text: str, words: str) -> None:
+    (own / NAME).write_text(text)
+    with pytest.raises(ContentError, match=words):
+        MatchData.open(own)
+
+
+def test_a_folder_without_matches_says_how_to_make_some(tmp_path: Path) -> None:
+    with pytest.raises(ContentError, match=r"holds no matches.*reel collect doom -o"):
+        MatchData.open(tmp_path)
+
+
+def test_what_is_not_there_is_named_with_what_is(folder: Path) -> None:
+    data = MatchData.open(folder)
+    with pytest.raises(ConfigError, match="did you mean 'haunted_rooms-0000'"):
+        data.match("haunted_rooms-0009")
+    with pytest.raises(ConfigError, match="no map 'cloister'; choose from haunted_rooms"):
+        data.map("cloister")
+    with pytest.raises(ConfigError, match="has players 0 to 1"):
+        data.match("haunted_rooms-0000").frames(2, [0])
+    with pytest.raises(ConfigError, match=f"has frames 0 to {ROWS - 1}"):
+        data.match("haunted_rooms-0000").frames(1, [ROWS])
