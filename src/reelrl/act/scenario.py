@@ -21,6 +21,16 @@ def prepare(name: str, folder: Path) -> Path:
         path = folder / f"{name}.cfg"
         path.write_text(ours.SETTINGS)
         return path
+    return _checked(name)
+
+
+def require(name: str) -> None:
+    """Refuse a scenario that is not there or cannot be played by a team."""
+    if name not in OURS:
+        _checked(name)
+
+
+def _checked(name: str) -> Path:
     path = _find(name)
     _check_player_starts(path)
     return path

@@ -40,10 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_seed(parser)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     if args.check:
-        _check(args.check)
-        return
+        return _check(args.check)
     if args.matches is None or args.output is None:
         raise ConfigError("say how many and where to: reel collect doom --matches 72 -o data/doom")
     for name in ("matches", "jobs"):
@@ -52,17 +51,21 @@ def run(args: argparse.Namespace) -> None:
     from reelrl.act.recording.manifest import RecordingSettings
 
     names = ("players", "seconds", "skip", "resolution", "video", "seed")
-    _collect(args, RecordingSettings(**{name: getattr(args, name) for name in names}))
+    return _collect(args, RecordingSettings(**{name: getattr(args, name) for name in names}))
 
 
-def _collect(args: argparse.Namespace, settings: RecordingSettings) -> None:
+def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
     from contextlib import closing
 
+    from reelrl.act import scenario
     from reelrl.act.recording.collection import Collection
     from reelrl.act.recording.statistics import describe
+    from reelrl.cli.main import DONE, INTERRUPTED
     from reelrl.interrupts import first_interrupt_asks
 
-    settings.match(args.map)  # wrong usage is told before a folder is made
+    # Wrong usage is told before a folder is made.
+    settings.match(args.map)
+    scenario.require(args.map)
     start_s = time.monotonic()
     with closing(Collection(args.output, settings)) as collection:
         missing = len(collection.missing(args.map, args.matches))
@@ -93,12 +96,14 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> None:
             output.line("seen", word, values)
     if left:
         output.line("stopped", f"{left} matches are missing", "the same command goes on")
-    else:
-        output.next_command(f"reel collect doom --check {args.output}")
+        return INTERRUPTED
+    output.next_command(f"reel collect doom --check {args.output}")
+    return DONE
 
 
-def _check(folder: str) -> None:
+def _check(folder: str) -> int:
     from reelrl.act.recording.reader import MatchData
+    from reelrl.cli.main import DONE
 
     data = MatchData.open(folder)
     files = list(data.check())
@@ -109,3 +114,4 @@ def _check(folder: str) -> None:
     counts = [f"{count} {split}" for split, count in by_split.items()]
     output.line("data", folder, f"{len(data.matches)} matches ({', '.join(counts)})", f"{size / 1e6:.1f} MB")
     output.line("files", len(files), "all as they were written")
+    return DONE
