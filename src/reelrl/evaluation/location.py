@@ -76,7 +76,7 @@ def evaluate(
     make: bool = True,
 ) -> Evaluation:
     """Every net and baseline about every moment of a split."""
-    nets = load_nets(folders, data, list(dict.fromkeys(["train", "val", split])), embeddings, make)
+    nets = load_nets(folders, data, list(dict.fromkeys(["train", "val", split, "retrieval"])), embeddings, make)
     scenes = next(iter(nets.values()))[0].scenes
     weights = drawings(len(scenes.moments[split].matches))
     found = Evaluation(split, scenes, nets, {}, {})

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 METRICS = ("macro_ap", "macro_f1", "micro_f1", "macro_f1_at_half", "micro_f1_at_half", "calibration_error")
 RESAMPLES = 1000
-_RANKS = 400  # steps of the precision-recall curve
+_RANKS = 200  # steps of the precision-recall curve
 _BINS = 15  # of calibration, equally wide
 
 

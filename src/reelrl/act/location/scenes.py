@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from reelrl.act.location.training import LocationTraining
     from reelrl.act.recording.reader import MatchInfo
 
-LEAST = {"train": 2, "val": 1, "test": 1, "retrieval": 1}
-"""Matches that a split must have."""
+LEAST = {"train": 2, "val": 1, "test": 1}
+"""Matches that a split must have; "retrieval" is there or not."""
 
 
 class Scenes:
@@ -44,7 +44,8 @@ class Scenes:
         self.map = _map(self.data, settings.map)
         self.plan = self.data.map(self.map)
         self.samples = settings.samples
-        self.moments = {split: self._moments(split) for split in splits}
+        there = [split for split in splits if split in LEAST or self._matches(split)]
+        self.moments = {split: self._moments(split) for split in there}
         self.store = Store(eyes_of(settings), embeddings, make=make)
         self.clips = {
             split: Clips.of(self.data, moments.matches, self.store) for split, moments in self.moments.items()
@@ -57,17 +58,18 @@ class Scenes:
         return max(1, math.ceil(seconds * self.data.rows_per_second / stride)) * stride
 
     def _moments(self, split: str) -> Moments:
-        elsewhere = split == "retrieval"
-        found: list[MatchInfo] = [
-            info for info in self.data.matches if info.split == split and (elsewhere or info.map == self.map)
-        ]
-        if len(found) < LEAST[split]:
+        found = self._matches(split)
+        if len(found) < LEAST.get(split, 0):
             raise ContentError(
-                f"{self.data.folder} has {len(found)} matches of split {split!r}"
-                f"{'' if elsewhere else f' on map {self.map}'}, and {LEAST[split]} are needed; "
-                "`reel collect doom` adds more to it"
+                f"{self.data.folder} has {len(found)} matches of split {split!r} on map {self.map}, and "
+                f"{LEAST[split]} are needed; `reel collect doom` adds more to it"
             )
-        return Moments.of(self.data, found, self.samples, None if elsewhere else self.plan)
+        return Moments.of(self.data, found, self.samples, self.plan if split in LEAST else None)
+
+    def _matches(self, split: str) -> list[MatchInfo]:
+        """Places are those of one map; for retrieval any other will do."""
+        mine = [info for info in self.data.matches if info.split == split]
+        return [info for info in mine if split not in LEAST or info.map == self.map]
 
     def _fitted(self, settings: LocationTraining) -> LocationTraining:
         """The settings with the places, the agents and the input of the net as they are here."""
