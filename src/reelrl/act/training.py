@@ -158,6 +158,11 @@ def with_frames(settings: DoomTraining, frames: int) -> DoomTraining:
     return replace(settings, experiment={**settings.experiment, "max_n_frames": frames, "max_n_iters": None})
 
 
+def with_contrastive_weight(settings: DoomTraining, weight: float) -> DoomTraining:
+    """The settings with another weight of the cross-ego term."""
+    return replace(settings, contrastive=replace(settings.contrastive, weight=weight))
+
+
 def _callbacks(settings: DoomTraining) -> list[Callback]:
     """Those that hold weights before the one that holds optimisers."""
     term = [ContrastiveTerm(settings.contrastive)] if settings.contrastive.weight else []

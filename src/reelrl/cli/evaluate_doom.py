@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError("these runs were trained in different matches; compare them one by one")
     teams: dict[str, Team] = {"chance": RandomTeam(), "sweep": SweepingTeam()}
     teams |= {str(folder.folder): TrainedTeam(folder, greedy=args.greedy) for folder in folders}
-    played = _play_all(settings_of(folders[0]), teams, args.episodes, args.seed)
+    played = play_all(settings_of(folders[0]), teams, args.episodes, args.seed)
     table = _table(played, [str(folder.folder) for folder in folders])
     if args.json:
         output.as_json({name: {key: _plain(value) for key, value in row.items()} for name, row in table.items()})
@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> None:
     output.next_command(f"reel watch doom {folders[0].folder} -o match.mp4")
 
 
-def _play_all(settings: Any, teams: Mapping[str, Team], episodes: int, seed: int) -> dict[str, list[Episode]]:
+def play_all(settings: Any, teams: Mapping[str, Team], episodes: int, seed: int) -> dict[str, list[Episode]]:
+    """Episodes of every team, all in the same matches."""
     from reelrl import seeding
     from reelrl.act.teams import make_env, play
 

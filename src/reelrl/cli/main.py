@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check doom": ("reelrl.cli.check_doom", "list what is wrong with the files of a Doom training"),
     "collect doom": ("reelrl.cli.collect_doom", "record matches: what players see and where everybody is"),
     "compare autoencoder": ("reelrl.cli.compare_autoencoder", "race optimisers of the autoencoder on the same frames"),
+    "compare doom": ("reelrl.cli.compare_doom", "train teams with and without the cross-ego term, and compare them"),
     "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
     "encode": ("reelrl.cli.encode", "encode a video at a bitrate, the QP of each mini-GOP by a policy"),

@@ -24,6 +24,7 @@ from reelrl.progress import Progress, duration, spaced
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from reelrl.act.doom_training import DoomTraining
     from reelrl.act.training import DoomExperiment
@@ -59,27 +60,34 @@ def settings_from(args: argparse.Namespace) -> DoomTraining:
 
     files = {part: getattr(args, part) for part in ("task", "actor", "critic", "experiment")}
     settings = doom_training.load(algorithm_name=args.algorithm, algorithm=args.algorithm_file, **files)
-    weight = [] if args.contrastive_weight is None else [f"contrastive.weight={args.contrastive_weight}"]
-    return config.override(settings, [*args.set, *weight])
+    return config.override(settings, args.set)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
+    settings, seed = _settings(args)
+    train(settings, seed, root=args.output_dir, resume=args.resume, threads=args.threads)
+
+
+def train(
+    settings: DoomTraining, seed: int, *, root: str | Path, resume: str | Path | None = None, threads: int = 1
+) -> bool:
+    """A training with its run folder, a new one in `root` or one to resume; False if it was stopped before its end."""
     from reelrl.act.training import DoomExperiment
     from reelrl.see.devices import use_device
 
-    use_device("cpu", args.threads)
-    settings, seed = _settings(args)
+    use_device("cpu", threads)
     # Built before the run's folder: settings that cannot be right should not leave a run behind.
     experiment = DoomExperiment(settings, seed)
     try:
-        with _run_folder(args, settings, seed) as run_folder:
+        with _run_folder(root, resume, settings, seed, threads) as run_folder:
             experiment.run_folder = run_folder
-            _introduce(args, experiment, run_folder)
+            _introduce(experiment, run_folder, resumed=resume is not None)
             reporter = _Reporter(experiment)
             with reporter.progress, first_interrupt_asks(reporter.interrupt):
                 experiment.on_iteration = reporter.iteration
                 finished = _learn(experiment, run_folder)
-            return _conclude(experiment, run_folder, finished)
+            _conclude(experiment, run_folder, finished)
+            return finished
     finally:
         experiment.close()
 
@@ -94,7 +102,7 @@ def _learn(experiment: DoomExperiment, run_folder: Run) -> bool:
 
 def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
     from reelrl.act.doom_training import DoomTraining
-    from reelrl.act.training import with_frames
+    from reelrl.act.training import with_contrastive_weight, with_frames
     from reelrl.runs import RunFolder
 
     if args.resume:
@@ -104,21 +112,21 @@ def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
         settings, seed = folder.settings(DoomTraining), int(folder.meta["seed"])
     else:
         settings, seed = settings_from(args), args.seed
+        if args.contrastive_weight is not None:
+            settings = with_contrastive_weight(settings, args.contrastive_weight)
     return (settings if args.frames is None else with_frames(settings, args.frames)), seed
 
 
-def _run_folder(args: argparse.Namespace, settings: DoomTraining, seed: int) -> Run:
+def _run_folder(root: str | Path, resume: str | Path | None, settings: DoomTraining, seed: int, threads: int) -> Run:
     from reelrl.runs import Run
 
-    if args.resume:
-        return Run.open(args.resume)
-    facts = {"threads": args.threads}
-    return Run.create(
-        args.output_dir, settings, stage=STAGE, name=f"doom-{settings.algorithm_name}", seed=seed, facts=facts
-    )
+    if resume is not None:
+        return Run.open(resume)
+    name, facts = f"doom-{settings.algorithm_name}", {"threads": threads}
+    return Run.create(root, settings, stage=STAGE, name=name, seed=seed, facts=facts)
 
 
-def _introduce(args: argparse.Namespace, experiment: DoomExperiment, run_folder: Run) -> None:
+def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) -> None:
     task = experiment.task.settings
     steps = experiment.config.get_max_n_frames(experiment.on_policy)
     output.line("run", run_folder.folder, f"seed {experiment.seed}", f"{spaced(steps)} steps")
@@ -132,7 +140,7 @@ def _introduce(args: argparse.Namespace, experiment: DoomExperiment, run_folder:
     output.line(
         "learn", experiment.algorithm_name, f"eyes {eyes['model_type']}", *([frozen] if frozen else []), *beside
     )
-    if args.resume:
+    if resumed:
         found = run_folder.resume()
         if found:
             experiment.restore(found)
@@ -140,13 +148,10 @@ def _introduce(args: argparse.Namespace, experiment: DoomExperiment, run_folder:
         output.line("resume", at)
 
 
-def _conclude(experiment: DoomExperiment, run_folder: Run, finished: bool) -> int:
-    from reelrl.cli.main import DONE
-
+def _conclude(experiment: DoomExperiment, run_folder: Run, finished: bool) -> None:
     folder = run_folder.folder
     output.line("done" if finished else "stopped", f"step {spaced(experiment.total_frames)}", "saved")
     output.next_command(f"reel evaluate doom {folder}" if finished else f"reel train doom --resume {folder}")
-    return DONE
 
 
 class _Reporter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,10 @@ from reelrl.errors import ConfigError
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 4000
+
+
+# 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.
+_STUDENT = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622)
 
 
 class Interval(NamedTuple):
@@ -40,6 +45,19 @@ def mean_interval(values: Floats, *, level: float = 0.95, seed: int = 0, resampl
     return Interval(float(values.mean()), float(low), float(high))
 
 
+def seeds_interval(values: Floats) -> Interval:
+    """The mean of one figure per seed with Student's 95 % interval, which is wide for few seeds, as it should be.
+
+    A bootstrap of three values cannot leave their range, and so takes three seeds for more than they are.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise ConfigError(f"an interval over seeds needs two finite numbers or more, got {values.tolist()}")
+    half = _student(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    mean = float(values.mean())
+    return Interval(mean, mean - half, mean + half)
+
+
 def paired_interval(ours: Floats, theirs: Floats, *, level: float = 0.95, seed: int = 0) -> Interval:
     """The mean of `ours - theirs` on the same content. Content varies more than controllers do: always compare so."""
     if np.shape(ours) != np.shape(theirs):
@@ -60,3 +78,11 @@ def quotient_interval(part: Floats, whole: Floats, *, level: float = 0.95, seed:
     tail = (1.0 - level) / 2
     low, high = np.quantile(part[drawn].mean(axis=1) / whole[drawn].mean(axis=1), [tail, 1.0 - tail])
     return Interval(float(part.mean() / whole.mean()), float(low), float(high))
+
+
+def _student(freedom: int) -> float:
+    """From the table, and beyond it by the first terms of the expansion around the normal distribution."""
+    if freedom <= len(_STUDENT):
+        return _STUDENT[freedom - 1]
+    z = 1.959964
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
