@@ -1,7 +1,7 @@
 """Maps measured in the engine: where the walls are, and places for maps that come without names.
 
 A player takes steps up to 24 units high and needs 56 of headroom; a line between two floors that offers less is a wall
-to it. So is a closed door.
+to it. A closed door (its ceiling lies on its floor) is none: whoever stands before it can open it.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def walls_of(sectors: list[dict[str, Any]]) -> Floats:
 
 
 def _passable(rooms: list[tuple[float, float]]) -> bool:
-    floors, ceilings = zip(*rooms, strict=True)
-    return bool(max(floors) - min(floors) <= _STEP and min(ceilings) - max(floors) >= _HEADROOM)
+    floors = [floor for floor, _ in rooms]
+    ceilings = [ceiling for floor, ceiling in rooms if ceiling > floor]
+    return max(floors) - min(floors) <= _STEP and min(ceilings, default=math.inf) - max(floors) >= _HEADROOM
 
 
 def inside(sectors: list[dict[str, Any]], x: Floats, y: Floats) -> NDArray[np.bool_]:
