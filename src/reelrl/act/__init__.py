@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from reelrl.act.location.net_settings import ContrastiveSettings as ContrastiveSettings
     from reelrl.act.location.net_settings import LocationNetSettings as LocationNetSettings
     from reelrl.act.optimiser_state import KeepOptimisers as KeepOptimisers
+    from reelrl.act.recording.maps import MapPlan as MapPlan
+    from reelrl.act.recording.reader import MatchData as MatchData
     from reelrl.act.task import DoomPettingZooEnv as DoomPettingZooEnv
     from reelrl.act.task import DoomPettingZooTask as DoomPettingZooTask
     from reelrl.act.task_config import DoomTaskConfig as DoomTaskConfig
@@ -42,6 +44,8 @@ _HOMES = {
     "DoomTaskConfig": "task_config",
     "KeepOptimisers": "optimiser_state",
     "LocationNetSettings": "location.net_settings",
+    "MapPlan": "recording.maps",
+    "MatchData": "recording.reader",
     "Rewards": "coop_config",
     "VZCoopConfig": "coop_config",
     "VideoCentralCriticModel": "video_critic",

@@ -21,7 +21,7 @@ KEY_INTERVAL = 16
 
 
 def recording_settings(width: int, height: int, fps: Fraction, *, recon: bool = False) -> EncoderSettings:
-    """How pictures are recorded: about 35 dB for the views of a game."""
+    """How pictures are recorded: the views of a game at about 35 dB in luma."""
     return EncoderSettings(width=width, height=height, fps=fps, qp=30, keyint=KEY_INTERVAL, recon=recon, psnr=False)
 
 

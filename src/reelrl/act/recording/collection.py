@@ -83,7 +83,7 @@ class Collection:
                 for future in as_completed(futures):
                     collected = future.result()
                     if collected is not None:
-                        self.manifest.matches = sorted([*self.manifest.matches, collected.entry], key=lambda e: e.id)
+                        self.manifest.add(collected.entry)
                         self.manifest.write(self.folder)
                         yield collected
             except BaseException:

@@ -120,6 +120,11 @@ class Manifest:
     matches: list[MatchEntry] = field(default_factory=list)
     made_by: str = f"reelrl {__version__}"
 
+    def add(self, match: MatchEntry) -> None:
+        """One more match; those of the first map stay in front."""
+        order = list(self.maps)
+        self.matches = sorted([*self.matches, match], key=lambda each: (order.index(each.map), each.id))
+
     def split_of(self, map_name: str, number: int) -> Split:
         """Places are labels of the first map alone; matches on any other are for retrieval."""
         if map_name != next(iter(self.maps), map_name):
