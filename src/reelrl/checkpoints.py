@@ -48,6 +48,10 @@ class Checkpoint:
     state: dict[str, Any] = field(repr=False)
     config: str = field(repr=False)
 
+    def below(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """The arrays whose names begin so, by the rest of their names."""
+        return {name.removeprefix(prefix): array for name, array in self.tensors.items() if name.startswith(prefix)}
+
 
 class Checkpoints:
     """The checkpoints of one run. Only the run's writer may `save`; anyone may `load`."""

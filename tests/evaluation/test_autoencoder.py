@@ -13,9 +13,16 @@ import torch
 from reelrl.cli.main import main
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.evaluation import autoencoder_rate as rate
-from reelrl.evaluation.autoencoder_model import Judge, Subject, decode, encode, load_subject, training_pictures
+from reelrl.evaluation.autoencoder_model import (
+    HELD_OUT_SEED,
+    Judge,
+    Subject,
+    decode,
+    encode,
+    load_subject,
+    training_pictures,
+)
 from reelrl.evaluation.autoencoder_probe import STRENGTHS, labelled_frames, ridge_r2
-from reelrl.evaluation.autoencoder_yardsticks import HELD_OUT_SEED
 from reelrl.see.embedding_file import Quantiser
 from reelrl.see.frames import to_input
 from reelrl.see.settings import AutoEncoderSettings

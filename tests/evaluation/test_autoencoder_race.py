@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import subprocess
 import sys
+import time
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +15,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reelrl.checkpoints import Checkpoints
+from reelrl.content.feeds import open_feed
 from reelrl.content.quality import plane_ssim
 from reelrl.errors import ConfigError, ContentError
+from reelrl.evaluation import autoencoder_pass
 from reelrl.evaluation import autoencoder_tables as tables
-from reelrl.evaluation.autoencoder_race import Results, contestant_settings, entries, marks, race
-from reelrl.evaluation.autoencoder_scores import Scores, gaussian_ssim, psnr_db
-from reelrl.evaluation.autoencoder_yardsticks import HELD_OUT_SEED, NAMES, Yardsticks, through_27x27
+from reelrl.evaluation.autoencoder_entries import contestant_settings, entries
+from reelrl.evaluation.autoencoder_model import HELD_OUT_SEED, background_of
+from reelrl.evaluation.autoencoder_pass import NAMES
+from reelrl.evaluation.autoencoder_race import race
+from reelrl.evaluation.autoencoder_results import Results, marks
+from reelrl.evaluation.autoencoder_scores import Scores, Ssim, psnr_db
+from reelrl.see.frames import to_input
+from reelrl.see.streaming import StreamingAutoEncoder
+from reelrl.see.yardsticks import Yardsticks, through_small
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +47,7 @@ def random_frames(count: int, seed: int = 0) -> torch.Tensor:
 def test_ssim_is_that_of_the_rest_of_the_project() -> None:
     a, b = random_frames(2)
     a, b = (a * 255).round(), (0.7 * a * 255 + 0.3 * b * 255).round()
-    ours = float(gaussian_ssim(a[None] / 255, b[None] / 255))
+    ours = float(Ssim(b[None] / 255)(a[None] / 255).mean())
     planes = zip(a.numpy().astype(np.uint8), b.numpy().astype(np.uint8), strict=True)
     assert ours == pytest.approx(np.mean([plane_ssim(*pair) for pair in planes]), abs=1e-4)
 
@@ -50,7 +62,7 @@ def test_a_constant_error_is_measured_as_it_is(error: float, count: int) -> None
     for _ in range(count):
         picture = frame.clone()
         picture[..., :10, :10] -= error  # wrong in front only
-        scores.add(picture, frame, background, background)
+        scores.add([picture], frame, background, background)
     (figures,) = scores.figures()
     share = 100 / 224**2
     assert figures["foreground_share"] == pytest.approx(share)
@@ -63,22 +75,24 @@ def test_a_constant_error_is_measured_as_it_is(error: float, count: int) -> None
 def test_what_is_not_a_number_is_none() -> None:
     scores = Scores(1)
     still = torch.zeros(1, 3, 224, 224)
-    scores.add(torch.full_like(still, math.nan), still, still, still)
+    scores.add([torch.full_like(still, math.nan)], still, still, still)
     (figures,) = scores.figures()
     assert [figures[name] for name in ("mse", "psnr_db", "foreground_psnr_db")] == [None] * 3
     assert psnr_db(0.0) == 100.0
 
 
-def test_yardsticks_know_only_the_past_except_the_resize() -> None:
-    yardsticks, frames = Yardsticks(), random_frames(3)
-    for frame in frames[:2]:
-        yardsticks.update(frame[None])
-    mean, last, small = yardsticks.guess(frames[2:])
-    assert torch.allclose(mean, frames[:2].mean(dim=0), atol=1e-6)
-    assert torch.equal(last, frames[1])
-    assert torch.equal(small[None], through_27x27(frames[2:]))
+def test_yardsticks_know_only_the_past_however_the_frames_are_cut_into_blocks() -> None:
+    frames = random_frames(7)
+    for sizes in ([7], [1] * 7, [3, 4]):
+        yardsticks = Yardsticks(224)
+        ends = np.cumsum(sizes)
+        found = [yardsticks.look(frames[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+        means, before = (torch.cat(parts) for parts in zip(*found, strict=True))
+        assert torch.equal(before[1:], frames[:-1])
+        for number in range(1, 7):
+            assert torch.allclose(means[number], frames[:number].mean(dim=0), atol=1e-6)
     flat = torch.full((1, 3, 224, 224), 0.3)
-    assert torch.allclose(through_27x27(flat), flat, atol=1e-6), "a flat picture survives 27x27"
+    assert torch.allclose(through_small(flat), flat, atol=1e-6), "a flat picture survives 27x27"
 
 
 def test_marks_end_with_the_last_frame() -> None:
@@ -101,7 +115,7 @@ def test_a_race_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     race(entries(["adam"], games, 1), 12, Results(path, {}), keep=tmp_path / "kept", held_out=2)
     first = json.loads(path.read_bytes())["rows"]
     assert {row["contestant"] for row in first} == {"adam", *NAMES}
-    assert (tmp_path / "kept" / "Breakout-adam-0.safetensors").exists()
+    assert (tmp_path / "kept" / "12" / "Breakout-adam-0.safetensors").exists()
     both = entries(["adam", "sgd"], games, 1)
     assert [entry.contestant for entry in Results(path, {}).missing(both, 12)] == ["sgd"]
     race(both, 12, Results(path, {}), held_out=2)
@@ -111,6 +125,79 @@ def test_a_race_goes_on_with_what_is_missing(tmp_path: Path) -> None:
         assert second[row["contestant"]]["at"] == row["at"]
     with pytest.raises(ConfigError, match="other settings"):
         Results(path, {}).missing([entries(["adam"], games, 1)[0].__class__("adam", games[0], both[1].settings)], 12)
+
+
+SMALL = "+widths=[[2,2],[2,2],[2,2]]"
+
+
+def test_a_race_scores_what_a_plain_loop_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frame by frame: show, score what comes before learning, learn. Blocks, windows and batches change nothing."""
+    monkeypatch.setattr(autoencoder_pass, "BLOCK", 4)  # so that the window, frames 28 to 30, lies in two blocks
+    (entry,) = entries([f"default{SMALL}"], ["ale:Breakout"], 1)
+    path = tmp_path / "race.json"
+    race([entry], 30, Results(path, {}), held_out=2)
+    rows = {row["contestant"]: row["at"]["30"] for row in json.loads(path.read_bytes())["rows"]}
+    background = background_of(entry.source)
+    learner = StreamingAutoEncoder(entry.settings)
+    seen: list[torch.Tensor] = []
+    errors: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
+    for shot in islice(open_feed(entry.source, 0).shots(), 30):
+        frame = to_input(torch.from_numpy(shot.picture).permute(2, 0, 1))
+        guesses = {
+            entry.contestant: learner.learn(frame[0], reset=shot.cut).reconstruction,
+            "mean frame": torch.stack(seen).mean(dim=0) if seen else torch.zeros_like(frame),
+            "previous frame": seen[-1] if seen else torch.zeros_like(frame),
+            "27x27 resize": through_small(frame),
+        }
+        front = (frame - background).abs().amax(dim=1) > 0.1
+        for name, picture in guesses.items():
+            square = (picture - frame).square().mean(dim=1)
+            errors[name].append((float(square.mean()), float((square * front).sum()), float(front.sum())))
+        seen.append(frame)
+    for name, found in rows.items():
+        mse, front_square, front = np.array(errors[name][27:]).T
+        assert found["mse"] == pytest.approx(mse.mean(), rel=1e-4)
+        assert found["foreground_psnr_db"] == pytest.approx(psnr_db(front_square.sum() / front.sum()), abs=1e-3)
+
+
+def small_race(folder: Path) -> None:
+    """Saves at frames 14 and 28; the window of the only mark begins behind 27."""
+    folder.mkdir(exist_ok=True)
+    torch.set_num_threads(1)
+    wanted = entries([f"default{SMALL}", f"obgd{SMALL}"], ["ale:Breakout"], 1)
+    race(wanted, 30, Results(folder / "race.json", {}), keep=folder / "kept", held_out=2, save_every=14)
+
+
+def all_files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_race_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    small_race(whole)
+    state = broken / "race.state"
+    racing = multiprocessing.get_context("spawn").Process(target=small_race, args=(broken,))
+    racing.start()
+    deadline_s = time.monotonic() + 120
+    while not list(state.glob("*-step-28")):
+        assert racing.is_alive(), "ended before it could be killed"
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+    racing.kill()
+    racing.join()
+    assert "held_out" not in (broken / "race.json").read_text()
+    small_race(broken)
+    assert not state.exists()
+    assert all_files(broken) == all_files(whole)
+    weights = [f"Breakout-{who}_widths=_2_2_2_2_2_2_-0.safetensors" for who in ("default", "obgd")]
+    assert sorted(path.name for path in (whole / "kept" / "30").iterdir()) == weights
+
+
+def test_what_was_saved_of_another_race_is_not_gone_on_with(tmp_path: Path) -> None:
+    path, state = tmp_path / "race.json", Checkpoints(tmp_path / "race.state")
+    state.save(5, {}, {"about": "something else"})
+    race(entries([f"adam{SMALL}"], ["ale:Breakout"], 1), 6, Results(path, {}), held_out=2)
+    assert {*json.loads(path.read_bytes())["rows"][0]["at"]} == {"6"}
 
 
 def test_a_race_refuses_what_it_cannot_run(tmp_path: Path) -> None:

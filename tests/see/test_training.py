@@ -21,7 +21,7 @@ from reelrl.see.settings import AutoEncoderSettings, OptimiserSettings
 from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.training import COLUMNS, AutoEncoderTrainer, AutoEncoderTraining, Window
 from reelrl.see.weights import load_weights, save_weights
-from reelrl.see.yardsticks import FIGURES, Yardsticks, psnr, summary
+from reelrl.see.yardsticks import FIGURES, StreamScores, psnr, summary
 from reelrl.tensorboard import Board
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_the_yardsticks_are_what_a_plain_loop_computes() -> None:
     chance = np.random.default_rng(0)
     frames = chance.random((6, 1, 3, 8, 8)).astype(np.float32)
     guesses = chance.random((6, 1, 3, 8, 8)).astype(np.float32)
-    yardsticks = Yardsticks(8)
+    yardsticks = StreamScores(8)
     background = frames[0]
     for index, (frame, guess) in enumerate(zip(frames, guesses, strict=True)):
         figures = dict(zip(FIGURES, yardsticks(torch.tensor(frame), torch.tensor(guess)).tolist(), strict=True))
@@ -140,7 +140,7 @@ def test_replayed_work_is_the_work() -> None:
         return LearnResult(**scalars, **pictures, embeddings=(mask, mask, mask), change_mask=mask)
 
     static = tensors()
-    plain, recorded = Yardsticks(16).cuda(), Yardsticks(16).cuda()
+    plain, recorded = StreamScores(16).cuda(), StreamScores(16).cuda()
     replay = Replay(lambda result: recorded(result.frame, result.reconstruction))
     for _ in range(12):
         for name, value in vars(tensors()).items():

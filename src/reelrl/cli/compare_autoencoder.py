@@ -4,7 +4,7 @@
 
 A contestant is "default", an optimiser by name, or "config:NAME"; "+key=value" changes a setting of one, as in
 "adam+optimiser.lr=0.003". All learners of a game share its frames; on a GPU they learn side by side. Results are
-written as they come: the same command goes on with what is missing.
+written as they come, and learners saved beside them (FILE.state): the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="also train the default on the same frames, shuffled, in N batches of 16 with Adam",
     )
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="also keep what was learned, one file per learner")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep weights: FOLDER/10000/Breakout-default-0.safetensors"
+    )
     parser.add_argument(
         "-o", "--out", type=Path, default=Path("autoencoder.json"), metavar="FILE", help="results (JSON, .md, .html)"
     )
@@ -47,13 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.evaluation import autoencoder_race, autoencoder_tables
+    from reelrl.evaluation.autoencoder_entries import entries
+    from reelrl.evaluation.autoencoder_results import Results
     from reelrl.files import writable_folder, write_atomic
 
     writable_folder(args.out.parent)
     sources = [name if ":" in name else f"ale:{name}" for name in args.games.split(",")]
-    wanted = autoencoder_race.entries(args.contestants.split(","), sources, args.seeds)
+    wanted = entries(args.contestants.split(","), sources, args.seeds)
     facts = {"command": shlex.join(["reel", *sys.argv[1:]]), "device": args.device, "stream seed": args.seed}
-    results = autoencoder_race.Results(args.out, facts)
+    results = Results(args.out, facts)
     autoencoder_race.race(
         wanted,
         args.frames,

@@ -88,6 +88,10 @@ class FeedProcess:
         self.received += 1
         return Shot(picture, bool(cut), Position(episode, step))
 
+    def end(self) -> None:
+        """End the process at once, so that a thread that waits in `read` gets an error; `close` is still due."""
+        self._process.kill()
+
     def close(self) -> None:
         """End the process. A second call does nothing."""
         if self._pipe < 0:
@@ -129,12 +133,12 @@ class FeedProcess:
             count = os.readv(self._pipe, [view[done:]])
             if not count:
                 raise ContentError(
-                    f"{self.name} died ({self._end()}) after {self.received} pictures; "
+                    f"{self.name} died ({self._how_it_ended()}) after {self.received} pictures; "
                     "resume from the last checkpoint, and look at what it said above"
                 )
             done += count
 
-    def _end(self) -> str:
+    def _how_it_ended(self) -> str:
         status = self._process.wait(10)
         return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 

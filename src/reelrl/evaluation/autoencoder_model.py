@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +16,6 @@ from reelrl import config
 from reelrl.content.feeds import open_feed
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.evaluation.autoencoder_scores import Scores
-from reelrl.evaluation.autoencoder_yardsticks import HELD_OUT_SEED, background_of
 from reelrl.see.frames import to_input
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.see.streaming import StreamingAutoEncoder
@@ -22,10 +24,12 @@ from reelrl.see.weights import load_weights
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from reelrl.evaluation.autoencoder_scores import Figures
+
+HELD_OUT_SEED = 20_261
+"""Of the episodes that no learner has seen; training seeds must be others."""
 
 BATCH = 16
 STRETCH, GAP = 20, 200  # consecutive frames that are taken, then frames that are left out
@@ -101,15 +105,24 @@ class Judge:
         self._background = background_of(source).to(device)
 
     def __call__(self, pictures: Tensor) -> Figures:
-        scores = Scores(len(self.frames), self.frames.device)
+        scores = Scores(1, self.frames.device)
         before = torch.cat([self.frames[:1], self.frames[:-1]])
-        scores.add(pictures, self.frames, self._background, before)
-        return scores.pooled()
+        for some in zip(*map(in_batches, (pictures, self.frames, before)), strict=True):
+            scores.add([some[0]], some[1], self._background, some[2])
+        return scores.figures()[0]
 
     @torch.no_grad()
     def judge(self, model: StreamingAutoEncoder) -> Figures:
         """How well a model rebuilds the frames."""
         return self(torch.cat([model(batch) for batch in in_batches(self.frames)]))
+
+
+@cache
+def background_of(source: str, *, frames: int = 1000, every: int = 10) -> Tensor:
+    """The median picture [1, 3, 224, 224] of a held-out stretch of a source: what is there when nothing happens."""
+    shots = islice(open_feed(source, HELD_OUT_SEED).shots(), 0, frames, every)
+    median = np.median(np.stack([shot.picture for shot in shots]), axis=0).astype(np.uint8)
+    return to_input(torch.from_numpy(median).permute(2, 0, 1))
 
 
 def _some(source: str, seed: int, count: int, take: int, leave: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:

@@ -18,8 +18,7 @@ from torch.nn import functional
 
 from reelrl.content.atari_labels import PLACES, labelled_shots
 from reelrl.errors import ConfigError
-from reelrl.evaluation.autoencoder_model import encode, in_batches
-from reelrl.evaluation.autoencoder_yardsticks import HELD_OUT_SEED
+from reelrl.evaluation.autoencoder_model import HELD_OUT_SEED, encode, in_batches
 from reelrl.see.frames import to_input
 
 if TYPE_CHECKING:

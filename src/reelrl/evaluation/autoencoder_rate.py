@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from reelrl.evaluation.autoencoder_model import as_inputs, decode, encode
-from reelrl.evaluation.autoencoder_yardsticks import through_27x27
 from reelrl.see.embedding_file import Quantiser, decode_embeddings, encode_embeddings
+from reelrl.see.yardsticks import through_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,7 +115,7 @@ def codec_points(judge: Judge) -> list[RatePoint]:
     for name, code in lossless:
         points.append(RatePoint(name, "224x224", _mean_size([code(picture) for picture in pictures]), perfect))
         points.append(RatePoint(name, "own size", _mean_size([code(picture) for picture in judge.native]), perfect))
-    points.append(RatePoint("27x27 resize", "raw bytes", 27.0 * 27 * 3, judge(through_27x27(judge.frames))))
+    points.append(RatePoint("27x27 resize", "raw bytes", 27.0 * 27 * 3, judge(through_small(judge.frames))))
     return points
 
 

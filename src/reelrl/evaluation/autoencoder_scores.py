@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reelrl.see.change import compute_frame_difference
+from reelrl.see.yardsticks import psnr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,47 +25,40 @@ if TYPE_CHECKING:
 FAR = 0.1
 """Difference of a colour in [0, 1] from which a pixel is in front of the background, or has changed."""
 
-PSNR_CAP_DB = 100.0
 _SUMS = ("frames", "square", "absolute", "ssim", "front_square", "front", "changed_square", "changed")
 _WINDOW, _SIGMA = 11, 1.5
 
 
 class Scores:
-    """Sums over frames, for several contestants that saw the same or different frames."""
+    """Sums over frames, for several contestants that saw the same frames."""
 
     def __init__(self, contestants: int, device: str | torch.device = "cpu") -> None:
-        self._sums = torch.zeros(contestants, len(_SUMS), dtype=torch.float64, device=device)
+        self.sums = torch.zeros(contestants, len(_SUMS), dtype=torch.float64, device=device)
 
     @torch.no_grad()
-    def add(self, pictures: Tensor, frames: Tensor, background: Tensor, last: Tensor) -> None:
-        """One picture [L, 3, H, W] of each contestant; what it should have been, what lies behind, what was before."""
-        error = (pictures - frames).float()
-        square = error.square().mean(dim=1, keepdim=True)
+    def add(self, pictures: Sequence[Tensor], frames: Tensor, background: Tensor, last: Tensor) -> None:
+        """Each contestant's pictures [N, 3, H, W]; what they should have been, what lies behind, what was before."""
         front = (compute_frame_difference(frames, background) > FAR).float()
         changed = (compute_frame_difference(frames, last) > FAR).float()
-        parts = [
-            torch.ones_like(square[:, 0, 0, 0]),
-            _mean(square),
-            _mean(error.abs()),
-            gaussian_ssim(pictures.float(), frames),
-            _mean(square * front),
-            _mean(front),
-            _mean(square * changed),
-            _mean(changed),
-        ]
-        self._sums += torch.stack([part.expand(len(self._sums)) for part in parts], dim=1)
-
-    def pooled(self) -> Figures:
-        """Of all contestants as if they were one."""
-        return _figures(dict(zip(_SUMS, self._sums.sum(dim=0).tolist(), strict=True)))
+        ssim = Ssim(frames)
+        for sums, each in zip(self.sums, pictures, strict=True):
+            error = each.float() - frames
+            square = error.square().mean(dim=1, keepdim=True)
+            parts = [
+                torch.ones_like(square),
+                square,
+                error.abs(),
+                ssim(each.float()),
+                square * front,
+                front,
+                square * changed,
+                changed,
+            ]
+            sums += torch.stack([part.mean(dim=(1, 2, 3)).sum() for part in parts])
 
     def figures(self) -> list[Figures]:
         """Of each contestant; None where there was nothing to measure, or it is not a number."""
-        return [_figures(dict(zip(_SUMS, row, strict=True))) for row in self._sums.tolist()]
-
-
-def _mean(values: Tensor) -> Tensor:
-    return values.mean(dim=(1, 2, 3))
+        return [_figures(dict(zip(_SUMS, row, strict=True))) for row in self.sums.tolist()]
 
 
 def _figures(sums: dict[str, float]) -> Figures:
@@ -84,36 +78,39 @@ def _figures(sums: dict[str, float]) -> Figures:
 
 
 def psnr_db(mse: float) -> float | None:
-    """PSNR of a mean squared error of values in [0, 1], at most 100 dB."""
-    if not math.isfinite(mse):
-        return None
-    return min(PSNR_CAP_DB, -10 * math.log10(mse)) if mse > 0 else PSNR_CAP_DB
+    """PSNR of a mean squared error of values in [0, 1], at most 100 dB; None of what is not a number."""
+    return psnr(mse) if math.isfinite(mse) else None
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def gaussian_ssim(pictures: Tensor, frames: Tensor) -> Tensor:
-    """SSIM of each picture [L, 3, H, W] in [0, 1], mean over colours: Gaussian window of 11, sigma 1.5."""
-    frames = frames.expand_as(pictures)
-    moments = torch.cat([pictures, frames, pictures**2 + frames**2, pictures * frames])
-    mean_a, mean_b, squares, product = _blurred(moments).chunk(4)
-    means, both = mean_a.square() + mean_b.square(), mean_a * mean_b
-    c1, c2 = 0.01**2, 0.03**2
-    similarity = (2 * both + c1) * (2 * (product - both) + c2) / ((means + c1) * (squares - means + c2))
-    return _mean(similarity)
+class Ssim:
+    """SSIM of pictures and frames [N, 3, H, W] in [0, 1]: Gaussian window of 11, sigma 1.5."""
 
+    def __init__(self, frames: Tensor) -> None:
+        self._kernel = torch.tensor(_gaussian(), dtype=frames.dtype).to(frames.device, non_blocking=True)
+        self._frames = frames
+        self._mean, self._squares = self._blurred(frames), self._blurred(frames.square())
 
-def _blurred(planes: Tensor) -> Tensor:
-    kernel = torch.tensor(_gaussian(), device=planes.device)
-    flat = planes.flatten(0, 1)[:, None]
-    wide = functional.conv2d(flat, kernel.view(1, 1, 1, -1))
-    high: Tensor = functional.conv2d(wide, kernel.view(1, 1, -1, 1))
-    return high.view(*planes.shape[:2], *high.shape[-2:])
+    def __call__(self, pictures: Tensor) -> Tensor:
+        """For every place of the window, [N, 3, H - 10, W - 10]."""
+        mean = self._blurred(pictures)
+        squares = self._blurred(pictures.square()) + self._squares
+        product = self._blurred(pictures * self._frames)
+        means, both = mean.square() + self._mean.square(), mean * self._mean
+        c1, c2 = 0.01**2, 0.03**2
+        return (2 * both + c1) * (2 * (product - both) + c2) / ((means + c1) * (squares - means + c2))
+
+    def _blurred(self, planes: Tensor) -> Tensor:
+        flat = planes.flatten(0, 1)[:, None]
+        wide = functional.conv2d(flat, self._kernel.view(1, 1, 1, -1))
+        high: Tensor = functional.conv2d(wide, self._kernel.view(1, 1, -1, 1))
+        return high.view(*planes.shape[:2], *high.shape[-2:])
 
 
 @cache
-def _gaussian() -> Sequence[float]:
+def _gaussian() -> tuple[float, ...]:
     weights = [math.exp(-((x - _WINDOW // 2) ** 2) / (2 * _SIGMA**2)) for x in range(_WINDOW)]
-    return [weight / sum(weights) for weight in weights]
+    return tuple(weight / sum(weights) for weight in weights)

@@ -5,29 +5,25 @@
             model.learn(frame.pixels, reset=frame.cut)
     source.position                             # where to go on
 
-On CUDA a picture goes from the pipe into pinned memory and from there to the device on a stream of its own, so the copy
-runs beside the update before it.
+On CUDA a picture goes from the pipe straight into pinned memory.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-import torch
-from torch import Tensor
-
 from reelrl import seeding
 from reelrl.content.feed_process import FeedProcess
-from reelrl.content.feeds import START, Position, Shot
+from reelrl.content.feeds import START, Position
+from reelrl.see.upload import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
+    import torch
+    from torch import Tensor
 
 GAMES = ("Breakout", "Assault", "SpaceInvaders", "Pacman", "Asteroids")
-SLOTS = 4  # pinned buffers: how far the host may run ahead of the device
 
 
 class Frame(NamedTuple):
@@ -50,8 +46,7 @@ class FrameSource:
         self.position = start
         """Where the next frame comes from."""
         self._feed = FeedProcess(name, seed, start)
-        on_cuda = torch.device(device).type == "cuda"
-        self._upload = _Upload(torch.device(device)) if on_cuda else None
+        self._upload = Upload(device)
 
     @property
     def pid(self) -> int:
@@ -64,12 +59,11 @@ class FrameSource:
 
     def read(self) -> Frame | None:
         """The next frame, or None at the end."""
-        shot = self._upload.read(self._feed) if self._upload else self._feed.read()
+        shot = self._feed.read(lambda height, width: self._upload.place(height, width, 3))
         if shot is None:
             return None
         self.position = shot.position.next()
-        pixels = self._upload.pixels() if self._upload else torch.from_numpy(shot.picture)
-        return Frame(pixels.permute(2, 0, 1), shot.cut)
+        return Frame(self._upload.send().permute(2, 0, 1), shot.cut)
 
     def close(self) -> None:
         self._feed.close()
@@ -79,40 +73,3 @@ class FrameSource:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Upload:
-    """Pinned buffers in turn, and the stream that copies them."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._slots: list[Tensor | None] = [None] * SLOTS
-        self._copied = [torch.cuda.Event() for _ in range(SLOTS)]  # type: ignore[no-untyped-call]
-        self._turn = 0
-
-    def read(self, feed: FeedProcess) -> Shot | None:
-        self._turn = (self._turn + 1) % SLOTS
-        return feed.read(self._slot)
-
-    def _slot(self, height: int, width: int) -> NDArray[np.uint8]:
-        self._copied[self._turn].synchronize()  # long done, unless the device is SLOTS frames behind
-        held = self._slots[self._turn]
-        if held is None or held.shape[:2] != (height, width):
-            held = self._slots[self._turn] = torch.empty((height, width, 3), dtype=torch.uint8, pin_memory=True)
-        array: NDArray[np.uint8] = held.numpy()
-        return array
-
-    def pixels(self) -> Tensor:
-        """The picture just read, on its way to the device; work queued after this call finds it there."""
-        held = self._slots[self._turn]
-        if held is None:
-            raise RuntimeError("no picture was read")
-        with torch.cuda.stream(self._stream):
-            pixels = held.to(self._device, non_blocking=True)
-        self._copied[self._turn].record(self._stream)
-        learner = torch.cuda.current_stream(self._device)
-        learner.wait_stream(self._stream)
-        # The allocator must not hand this memory out again before the learner has read it.
-        pixels.record_stream(learner)
-        return pixels

@@ -27,7 +27,7 @@ from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings
 from reelrl.see.sources import FrameSource
 from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.weights import save_weights
-from reelrl.see.yardsticks import Yardsticks
+from reelrl.see.yardsticks import StreamScores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from reelrl.checkpoints import Checkpoint
     from reelrl.runs import Run
     from reelrl.see.result import LearnResult
     from reelrl.see.viewer import Viewer
@@ -80,7 +81,7 @@ class AutoEncoderTrainer:
         self.device = torch.device(device)
         run.checkpoints = Checkpoints(run.checkpoints.folder, keep=settings.keep)
         self.model = StreamingAutoEncoder(settings.model, self.device)
-        self.yardsticks = Yardsticks(FRAME_SIZE).to(self.device)
+        self.yardsticks = StreamScores(FRAME_SIZE).to(self.device)
         self.window = Window(run, settings.log_every)
         self.performance = PerformanceMonitor()
         self._measure = Replay(self._score)
@@ -93,11 +94,9 @@ class AutoEncoderTrainer:
         saved = self.run.resume()
         if saved is None:
             return False
-        tensors = {name: torch.from_numpy(array) for name, array in saved.tensors.items()}
         try:
-            learner: dict[str, Tensor | int] = {**_below("learner.", tensors), **saved.state["learner"]}
-            self.model.load_training_state(learner)
-            self.yardsticks.load_state_dict(_below("yardsticks.", tensors))
+            self.model.load_training_state(tensors_below(saved, "learner.") | saved.state["learner"])
+            self.yardsticks.load_state_dict(tensors_below(saved, "yardsticks."))
             self.window.count, self.window.sums = saved.state["window"]["count"], saved.state["window"]["sums"]
             self.position = Position(*saved.state["position"])
         except (KeyError, TypeError, RuntimeError) as error:
@@ -209,5 +208,5 @@ class Window:
         self.count, self.sums = 0, [0.0] * len(COLUMNS)
 
 
-def _below(prefix: str, tensors: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+def tensors_below(saved: Checkpoint, prefix: str) -> dict[str, Any]:
+    return {name: torch.from_numpy(array) for name, array in saved.below(prefix).items()}
