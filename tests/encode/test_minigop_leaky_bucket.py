@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from reelrl.content.clip import Clip, concatenate
 from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, Situation
-from reelrl.encode.minigop_leaky_bucket import FINEST_QP, LeakyBucket
+from reelrl.encode.minigop_bits import BitsModel, Pictures
+from reelrl.encode.minigop_leaky_bucket import LeakyBucket
 from reelrl.encode.minigop_run import MiniGopRun, run_controller
 from reelrl.encode.minigop_source import LOW_DELAY, Preparation
 from reelrl.encode.minigop_start import starting_qp
@@ -43,8 +44,9 @@ PICTURES = st.fixed_dictionaries(
     {
         "intra": st.floats(0, 60),
         "inter": st.floats(0, 120),
-        "inter_last": st.floats(0, 120),
-        "scene_cut": st.floats(0, 1),
+        "cut_frames": st.integers(0, SIZE).map(float),
+        "cut_intra": st.floats(0, 60),
+        "cut_inter": st.floats(0, 120),
     }
 )
 
@@ -55,22 +57,56 @@ PICTURES = st.fixed_dictionaries(
     features=st.lists(PICTURES | st.just({}), min_size=12, max_size=12),
 )
 def test_every_decision_is_a_qp_that_exists(goal: Goal, bits: list[int], features: list[dict[str, float]]) -> None:
-    assert all(FINEST_QP <= qp <= 63 for qp in decisions(goal, bits, features))
+    assert all(1 <= qp <= 63 for qp in decisions(goal, bits, features))
 
 
 @pytest.mark.parametrize("goal", GOALS)
 def test_what_was_spent_too_much_makes_the_rest_coarser(goal: Goal) -> None:
-    still = [{"intra": 5.0, "inter": 2.0, "inter_last": 2.0, "scene_cut": 0.0}] * 12
+    still = [{"intra": 5.0, "inter": 2.0, "cut_frames": 0.0}] * 12
     share = 100_000 * SIZE // 30
-    assert decisions(goal, [2 * share] * 12, still)[-1] > decisions(goal, [share] * 12, still)[-1] > 20
+    assert decisions(goal, [2 * share] * 12, still)[-1] > decisions(goal, [share] * 12, still)[-1] + 3
 
 
 def test_a_cut_into_something_harder_is_met_by_the_mini_gop_that_holds_it() -> None:
-    quiet = {"intra": 5.0, "inter": 1.0, "inter_last": 1.0, "scene_cut": 0.0}
-    cut = {"intra": 8.0, "inter": 12.0, "inter_last": 4.0, "scene_cut": 1.0}
+    quiet = {"intra": 5.0, "inter": 1.0, "cut_frames": 0.0}
+    cut = {"intra": 8.0, "inter": 12.0, "cut_frames": 4.0, "cut_intra": 9.0, "cut_inter": 4.0}
     share = 100_000 * SIZE // 30
     qps = decisions("cbr", [share] * 7, [*[quiet] * 6, cut])
     assert qps[6] > qps[5] + 8
+
+
+def test_bits_that_still_pictures_do_not_take_are_offered_ever_finer() -> None:
+    still = [{"intra": 5.0, "inter": 0.0, "cut_frames": 0.0}] * 12
+    qps = decisions("cbr", [100_000 * SIZE // 30, *[200] * 11], still)
+    assert qps == sorted(qps, reverse=True)
+    assert qps[-1] < 10
+
+
+@given(
+    frames=st.integers(1, 16),
+    energy=st.floats(0, 60),
+    intra=st.floats(0, 60),
+    afresh=st.booleans(),
+    qps=st.lists(st.integers(1, 63), min_size=3, max_size=3),
+    bits=st.integers(0, 10**8),
+)
+def test_a_model_expects_fewer_bits_at_a_coarser_qp_whatever_it_learned(
+    frames: int, energy: float, intra: float, afresh: bool, qps: list[int], bits: int
+) -> None:
+    model, (fine, seen, coarse) = BitsModel(128 * 96), sorted(qps)
+    pictures = Pictures(frames, energy, intra, afresh=afresh, refined_from=40)
+    model.learn(pictures, seen, bits, first=False)
+    assert model.bits(pictures, fine) >= model.bits(pictures, coarse) >= 0
+
+
+def test_what_was_learned_brings_the_expectation_nearer_and_a_cut_takes_most_of_it_back() -> None:
+    model, pictures = BitsModel(128 * 96), Pictures(8, 4.0, 5.0, afresh=False, refined_from=40)
+    usual = model.bits(pictures, 40)
+    model.learn(pictures, 40, int(4 * usual), first=False)
+    learned = model.bits(pictures, 40)
+    assert 1.5 * usual < learned < 4 * usual
+    model.new_scene()
+    assert usual < model.bits(pictures, 40) < 0.7 * learned
 
 
 @cache

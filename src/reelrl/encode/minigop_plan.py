@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from reelrl.encode.settings import EncoderSettings
 
 
+SCENE_CUT = 0.7
+"""Of `FrameAnalysis.scene_cut`, from which on the previous frame says nothing about a frame."""
+
+
 class Span(NamedTuple):
     """The frames of one mini-GOP. A key frame belongs to the mini-GOP that follows it."""
 
@@ -69,12 +73,21 @@ def described(analysis: FrameAnalysis, part: slice) -> dict[str, float]:
     intra, inter, motion  means over the frames, in levels and pixels
     inter_last            inter energy of the last quarter: what the next mini-GOP will lean on
     scene_cut             the largest of the frames', 0 to 1
+    cut_frames            frames from the last scene cut on; 0 without one
+    cut_intra, cut_inter  where there is a cut: energies of these frames, the first of which has no predecessor
     """
-    inter = analysis.inter_energy[part]
-    return {
-        "intra": float(analysis.intra_energy[part].mean()),
+    intra, inter, cuts = analysis.intra_energy[part], analysis.inter_energy[part], analysis.scene_cut[part]
+    found = {
+        "intra": float(intra.mean()),
         "inter": float(inter.mean()),
         "motion": float(analysis.motion[part].mean()),
         "inter_last": float(inter[-max(len(inter) // 4, 1) :].mean()),
-        "scene_cut": float(np.max(analysis.scene_cut[part])),
+        "scene_cut": float(cuts.max()),
+        "cut_frames": 0.0,
     }
+    if (at := np.flatnonzero(cuts > SCENE_CUT)).size:
+        new = slice(int(at[-1]), None)
+        found["cut_frames"] = float(len(intra[new]))
+        found["cut_intra"] = float(intra[new].mean())
+        found["cut_inter"] = float(inter[new][1:].mean()) if len(intra[new]) > 1 else 0.0
+    return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.encode import backends
 from reelrl.encode.features import analyse, clip_features
-from reelrl.encode.minigop_plan import spans_of
+from reelrl.encode.minigop_plan import SCENE_CUT, spans_of
 from reelrl.encode.session import EncoderSession
 from reelrl.files import cache_dir
 from reelrl.kept import keep, kept
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 TASTES = 3  # mini-GOPs, spread over the clip
 _PRESET = 10
-_CUT = 0.7  # of `FrameAnalysis.scene_cut`
 _QP = 40
 _LOWEST, _HIGHEST = 10, 58  # so that a delta finds room on either side
 OCTAVES_PER_CRF = 0.078
@@ -134,7 +133,7 @@ def _bits(clip: Clip, settings: EncoderSettings) -> float:
     frames = sum(len(sizes) - 1 for sizes in tasted)
     inter = sum(sum(sizes[1:]) for sizes in tasted) / max(frames, 1)
     # A scene cut costs about a key frame.
-    cuts = int((analyse(clip_features(clip), clip.width, clip.height).scene_cut > _CUT).sum())
+    cuts = int((analyse(clip_features(clip), clip.width, clip.height).scene_cut > SCENE_CUT).sum())
     keys = len({span.gop for span in spans_of(clip.frame_count, settings)}) + cuts
     return 8 * (keys * key + (clip.frame_count - keys) * inter)
 
