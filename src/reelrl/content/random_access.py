@@ -7,6 +7,7 @@ video.pictures([700, 3, 4])        # (3, height, width, 3), in the order asked f
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,3 +121,24 @@ class RandomAccessVideo:
     def _refusal(self, what: str, why: object) -> ContentError:
         reason = getattr(why, "strerror", None) or why or "the file ends before it"
         return ContentError(f"{self.path}: {what} ({reason}); it is damaged or cut short: copy it again")
+
+
+class OpenVideos:
+    """Videos that stay open, those that were used last; `at_most` of them."""
+
+    def __init__(self, at_most: int = 64) -> None:
+        self.at_most = at_most
+        self._open: OrderedDict[Path, RandomAccessVideo] = OrderedDict()
+
+    def open(self, path: Path) -> RandomAccessVideo:
+        if path not in self._open:
+            if len(self._open) >= self.at_most:
+                self._open.popitem(last=False)[1].close()
+            self._open[path] = RandomAccessVideo(path)
+        self._open.move_to_end(path)
+        return self._open[path]
+
+    def close(self) -> None:
+        """They open again when they are asked for."""
+        while self._open:
+            self._open.popitem()[1].close()

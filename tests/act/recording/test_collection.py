@@ -104,7 +104,7 @@ def test_whoever_is_seen_stands_where_one_looks(four: Path) -> None:
 def test_a_clip_is_decoded_from_the_nearest_key_frame(four: Path) -> None:
     data = MatchData.open(four)
     match = data.match("haunted_rooms-0000")
-    video = data.video(match.folder / "player_3.mp4")
+    video = data.videos.open(match.folder / "player_3.mp4")
     for end in (200, 31, 100, 8):
         before = video.decoded
         assert match.frames(3, [end - 8, end - 4, end]).shape == (3, 120, 160, 3)

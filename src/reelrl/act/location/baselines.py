@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reelrl.act.location.samples import SampleSettings
     from reelrl.act.recording.labels import Labels
     from reelrl.act.recording.maps import MapPlan
-    from reelrl.act.recording.reader import MatchData
+    from reelrl.act.recording.reader import Matches
 
 
 Floats = NDArray[np.float64]
@@ -125,7 +125,7 @@ class LastSeen:
 
     def __init__(
         self,
-        data: MatchData,
+        data: Matches,
         plan: MapPlan,
         samples: SampleSettings,
         memory_rows: int | None,
@@ -203,7 +203,7 @@ class LastSeen:
         return self._sights[match]
 
 
-def baselines(data: MatchData, plan: MapPlan, samples: SampleSettings, *, one_view: bool) -> dict[str, Baseline]:
+def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view: bool) -> dict[str, Baseline]:
     """By name; whose place is one's own can be asked of one only."""
     named: dict[str, Baseline] = {"prior": Prior()}
     if one_view:

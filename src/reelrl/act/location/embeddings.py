@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from reelrl.act.location.eyes import Eyes
     from reelrl.act.location.samples import Moments
-    from reelrl.act.recording.reader import MatchData, MatchInfo
+    from reelrl.act.recording.reader import Matches, MatchInfo
 
 Pooling = Literal["mean", "last", "mean+last"]
 """How the embeddings of a clip's frames become one: their mean, the newest, or both side by side."""
@@ -54,7 +54,7 @@ class Store:
     def has(self, info: MatchInfo) -> bool:
         return self.path(info).is_file()
 
-    def rows(self, data: MatchData, info: MatchInfo, on_rows: Callable[[int], None]) -> NDArray[Any]:
+    def rows(self, data: Matches, info: MatchInfo, on_rows: Callable[[int], None]) -> NDArray[Any]:
         """The array of a match, made now if it was not there."""
         path = self.path(info)
         if path.is_file():
@@ -95,7 +95,7 @@ class Clips:
         self._starts, self._counts = starts, counts
 
     @classmethod
-    def of(cls, data: MatchData, matches: Sequence[MatchInfo], store: Store) -> Clips:
+    def of(cls, data: Matches, matches: Sequence[MatchInfo], store: Store) -> Clips:
         """Look at what was not looked at yet, with a bar that says how long it takes."""
         new = [info for info in matches if not store.has(info)]
         total = sum(info.players * -(-info.frames // store.eyes.stride) for info in new)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from reelrl.act.location.samples import SampleSettings
-    from reelrl.act.recording.reader import RecordedMatch
+    from reelrl.act.recording.reader import Match
     from reelrl.act.video_encoder import VideoEncoderSettings
 
 _AT_ONCE = 64  # rows that are decoded and encoded together
@@ -37,7 +37,7 @@ class Eyes(Protocol):
     facts: dict[str, Any]
     """All that the arrays depend on, besides the videos."""
 
-    def look(self, match: RecordedMatch, on_rows: Callable[[int], None]) -> NDArray[Any]:
+    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[Any]:
         """[players, rows, ...]; `on_rows` hears how many are done."""
         ...
 
@@ -56,12 +56,10 @@ class FrozenEyes:
             "frames": self._frames,
         }
 
-    def look(self, match: RecordedMatch, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
+    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
         return np.stack([np.concatenate(list(self._player(match, p, on_rows))) for p in range(match.info.players)])
 
-    def _player(
-        self, match: RecordedMatch, player: int, on_rows: Callable[[int], None]
-    ) -> Iterator[NDArray[np.float16]]:
+    def _player(self, match: Match, player: int, on_rows: Callable[[int], None]) -> Iterator[NDArray[np.float16]]:
         rows = np.arange(0, match.info.frames, self.stride)
         # The first clips begin before the match does: its first frame is repeated.
         clips = np.maximum(rows[:, None] - self.stride * np.arange(self._frames)[::-1], 0)
@@ -82,7 +80,7 @@ class Thumbnails:
         self.stride, self.rows_per_clip = samples.stride, samples.frames
         self.facts: dict[str, Any] = {"pictures": [height, width], "stride": self.stride}
 
-    def look(self, match: RecordedMatch, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
+    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
         import cv2
 
         rows = np.arange(0, match.info.frames, self.stride)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from reelrl.act.recording.labels import Labels
     from reelrl.act.recording.maps import MapPlan
-    from reelrl.act.recording.reader import MatchData
+    from reelrl.act.recording.reader import Matches
 
 Places = NDArray[np.int64]
 """Numbers of places; -1 is nowhere."""
@@ -82,9 +82,7 @@ class Moments:
         return len(self.row)
 
     @classmethod
-    def of(
-        cls, data: MatchData, matches: Sequence[MatchInfo], settings: SampleSettings, plan: MapPlan | None
-    ) -> Moments:
+    def of(cls, data: Matches, matches: Sequence[MatchInfo], settings: SampleSettings, plan: MapPlan | None) -> Moments:
         """The moments of some matches; without a plan (another map than the net knows) everybody is nowhere."""
         ahead = max(1, round(settings.ahead_s * data.rows_per_second))
         agents = max((info.players for info in matches), default=1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.eyes import FrozenEyes, Thumbnails
 from reelrl.act.location.samples import Moments
-from reelrl.act.recording.reader import MatchData
+from reelrl.act.recording.xego import open_matches
 from reelrl.errors import ConfigError, ContentError
 from reelrl.names import did_you_mean
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from reelrl.act.location.eyes import Eyes
     from reelrl.act.location.training import LocationTraining
-    from reelrl.act.recording.reader import MatchInfo
+    from reelrl.act.recording.reader import Matches, MatchInfo
 
 LEAST = {"train": 2, "val": 1, "test": 1}
 """Matches that a split must have; "retrieval" is there or not."""
@@ -40,7 +40,7 @@ class Scenes:
         embeddings: str | Path | None = None,
         make: bool = True,
     ) -> None:
-        self.data = MatchData.open(settings.data)
+        self.data = open_matches(settings.data)
         self.map = _map(self.data, settings.map)
         self.plan = self.data.map(self.map)
         self.samples = settings.samples
@@ -91,7 +91,7 @@ def eyes_of(settings: LocationTraining) -> Eyes:
     return Thumbnails(*settings.picture_size, settings.samples)
 
 
-def _map(data: MatchData, wanted: str | None) -> str:
+def _map(data: Matches, wanted: str | None) -> str:
     known = sorted({info.map for info in data.matches if info.split != "retrieval"})
     if wanted is None and len(known) == 1:
         return known[0]

@@ -9,16 +9,15 @@ match.frames(player=2, indices=[96, 98, 100])   # what it saw then: (3, height, 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.manifest import LABELS, TICRATE, FileFacts, Manifest, MatchEntry, RecordingSettings, Split
 from reelrl.act.recording.maps import MapPlan
-from reelrl.content.random_access import RandomAccessVideo
+from reelrl.content.random_access import OpenVideos
 from reelrl.errors import ConfigError, ContentError
 from reelrl.files import explain_os_error
 from reelrl.names import did_you_mean
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-_MOST_OPEN = 64  # videos
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,30 @@ class MatchInfo:
     digest: str
 
 
+class Match(Protocol):
+    """One match, whoever recorded it."""
+
+    @property
+    def info(self) -> MatchInfo: ...
+    @property
+    def labels(self) -> Labels: ...
+    def frames(self, player: int, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]: ...
+
+
+class Matches(Protocol):
+    """A folder of matches, whoever recorded them."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def matches(self) -> tuple[MatchInfo, ...]: ...
+    @property
+    def rows_per_second(self) -> float: ...
+    def map(self, name: str) -> MapPlan: ...
+    def match(self, name: str) -> Match: ...
+    def close(self) -> None: ...
+
+
 class MatchData:
     """A folder of matches. Reading needs no game engine; for one thread at a time."""
 
@@ -52,7 +73,7 @@ class MatchData:
         self.folder, self._manifest = folder, manifest
         self._entries = {entry.id: entry for entry in manifest.matches}
         self.matches = tuple(_info(entry, manifest.settings.players) for entry in manifest.matches)
-        self._open: OrderedDict[Path, RandomAccessVideo] = OrderedDict()
+        self.videos = OpenVideos()
 
     @classmethod
     def open(cls, folder: str | Path) -> MatchData:
@@ -92,17 +113,7 @@ class MatchData:
 
     def close(self) -> None:
         """Close the videos that are open; they open again when they are asked for."""
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def video(self, path: Path) -> RandomAccessVideo:
-        """A video of this folder, kept open with those that were used last."""
-        if path not in self._open:
-            if len(self._open) >= _MOST_OPEN:
-                self._open.popitem(last=False)[1].close()
-            self._open[path] = RandomAccessVideo(path)
-        self._open.move_to_end(path)
-        return self._open[path]
+        self.videos.close()
 
     def _files(self) -> Iterator[tuple[Path, FileFacts]]:
         maps = [entry.files for entry in self._manifest.maps.values()]
@@ -132,7 +143,7 @@ class RecordedMatch:
         """What a player saw at these rows: uint8 RGB (n, height, width, 3), in the order asked for."""
         if not 0 <= player < self.info.players:
             raise ConfigError(f"player {player} of {self.info.id}, which has players 0 to {self.info.players - 1}")
-        video = self._data.video(self.folder / self._data.settings.video_name(player))
+        video = self._data.videos.open(self.folder / self._data.settings.video_name(player))
         if video.frame_count != self.info.frames:
             raise ContentError(
                 f"{video.path} has {video.frame_count} frames, the manifest says {self.info.frames}; copy it again"
