@@ -46,6 +46,7 @@ class Cnn(VideoEncoder):
                 nn.init.orthogonal_(layer.weight, math.sqrt(2))
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
+        _load_trained(self)
 
     def forward(self, video: Tensor) -> Tensor:
         features: Tensor = self.layers(video.flatten(1, 2).float() / 255 - 0.5)
@@ -71,6 +72,7 @@ class VideoTransformer(VideoEncoder):
         # Written as layers of their own: the fast path of nn.TransformerEncoder knows no functional parameters.
         self.blocks = nn.ModuleList(_Block(self.embed_dim, settings.heads) for _ in range(settings.depth))
         self.norm = nn.LayerNorm(self.embed_dim)
+        _load_trained(self)
 
     def forward(self, video: Tensor) -> Tensor:
         count, frames = video.shape[:2]
@@ -137,6 +139,25 @@ def resized(pictures: Tensor, size: int) -> Tensor:
     if pictures.shape[-2:] == (size, size):
         return pictures
     return nn.functional.interpolate(pictures, (size, size), mode="bilinear", align_corners=False)
+
+
+def _load_trained(encoder: VideoEncoder) -> None:
+    """Take the weights that a net of `reel train location` gave its encoder, if such a file is named."""
+    from safetensors import SafetensorError, safe_open
+
+    path, mine = encoder.settings.weights, "encoder."
+    if path is None:
+        return
+    try:
+        with safe_open(path, "pt") as file:
+            trained = {name: file.get_tensor(name) for name in file.keys() if name.startswith(mine)}  # noqa: SIM118
+        encoder.load_state_dict({name.removeprefix(mine): value for name, value in trained.items()})
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(
+            f"{encoder.settings.model_type}: weights {path} do not fit clips of {tuple(encoder.clip)} ({reason}); give "
+            "the artifacts/net.safetensors of `reel train location` with this encoder, its settings and its clips"
+        ) from error
 
 
 def _saved_settings(path: Path) -> AutoEncoderSettings:

@@ -57,12 +57,24 @@ def test_kept_embeddings_are_those_of_the_clip(data: MatchData, encoder: VideoEn
 
 def test_pictures_are_those_of_the_clip(data: MatchData) -> None:
     moments = moments_of(data)
-    clips = Clips.of(data, data.matches, Store(Thumbnails(HEIGHT, WIDTH, SAMPLES)))
+    clips = Clips.of(data, data.matches, Store(Thumbnails(SAMPLES)))
     number, player = 7, 2
     rows = SAMPLES.clip_rows(moments.row[number])
     wanted = data.match(moments.matches[moments.match[number]].id).frames(player, rows).transpose(0, 3, 1, 2)
     assert (clips.video(moments.take(np.array([number])))[0, player].numpy() == wanted).all()
     assert clips.clip_shape == (3, 3, HEIGHT, WIDTH)
+
+
+def test_pictures_may_be_shrunk_and_clips_encoded_frame_by_frame(data: MatchData) -> None:
+    moments = moments_of(data)
+    small = Clips.of(data, data.matches, Store(Thumbnails(SAMPLES, (12, 16))))
+    assert small.video(moments).shape == (len(moments), 3, 3, 3, 12, 16)
+    clips = Clips.of(data, data.matches, Store(FrozenEyes(CNN, SAMPLES, (12, 16), at_once=1)))
+    alone = frozen_video_encoder(CNN, ClipShape(1, 3, 12, 16))
+    frames = small.video(moments.take(np.array([9])))[0, 1]
+    wanted = torch.stack([alone(frame[None, None])[0, 0] for frame in frames])
+    found = clips.embeddings(moments.take(np.array([9])), "mean+last")[0, 1]
+    torch.testing.assert_close(found, torch.cat([wanted.mean(0), wanted[-1]]), atol=2e-3, rtol=2e-3)
 
 
 def test_who_is_not_present_is_not_shown(data: MatchData) -> None:
@@ -131,7 +143,7 @@ def test_asking_embeddings_for_video_and_the_reverse_is_told(data: MatchData) ->
     with pytest.raises(ConfigError, match="only precomputed embeddings are here"):
         Clips.of(data, data.matches, Store(FrozenEyes(CNN, SAMPLES))).video(moments)
     with pytest.raises(ConfigError, match="these are pictures"):
-        Clips.of(data, data.matches, Store(Thumbnails(HEIGHT, WIDTH, SAMPLES))).embeddings(moments, "mean")
+        Clips.of(data, data.matches, Store(Thumbnails(SAMPLES))).embeddings(moments, "mean")
 
 
 def test_weights_under_the_same_name_are_another_encoder(tmp_path: Path) -> None:

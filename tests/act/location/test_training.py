@@ -56,7 +56,6 @@ def settings_of(folder: Path, **changes: object) -> LocationTraining:
         data=str(folder),
         samples=SampleSettings(frames=2, stride=2, ahead_s=1.0),
         encoder=FROZEN,
-        picture_size=(24, 32),
         net=NET,
         epochs=3,
         matches_per_batch=3,

@@ -6,6 +6,7 @@ A frozen encoder gives embeddings, which are all the net then needs. A net that 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +15,7 @@ import torch
 
 from reelrl import config
 from reelrl.act.video_encoder import ENCODERS, ClipShape, encode_frozen, frozen_video_encoder
+from reelrl.errors import ConfigError
 from reelrl.names import resolve
 
 if TYPE_CHECKING:
@@ -43,17 +45,30 @@ class Eyes(Protocol):
 
 
 class FrozenEyes:
-    """An encoder that does not learn: [players, rows, embed_dim], in half precision."""
+    """An encoder that does not learn: [players, rows, embed_dim], in half precision.
 
-    def __init__(self, encoder: VideoEncoderSettings, samples: SampleSettings) -> None:
-        self.encoder, self.stride = encoder, samples.stride
-        frame_by_frame = resolve(ENCODERS, encoder.model_type).per_frame
-        self.rows_per_clip, self._frames = (samples.frames, 1) if frame_by_frame else (1, samples.frames)
+    `at_once` frames make one embedding: None is one frame for encoders that look at each alone, else the whole clip.
+    """
+
+    def __init__(
+        self,
+        encoder: VideoEncoderSettings,
+        samples: SampleSettings,
+        size: tuple[int, int] | None = None,
+        at_once: int | None = None,
+    ) -> None:
+        self.encoder, self.size, self.stride = encoder, size, samples.stride
+        alone = resolve(ENCODERS, encoder.model_type).per_frame
+        self._frames = at_once or (1 if alone else samples.frames)
+        self.rows_per_clip = samples.frames - self._frames + 1
+        if self.rows_per_clip < 1:
+            raise ConfigError(f"the encoder sees {at_once} frames at once, and a clip has {samples.frames}; give more")
         self.facts: dict[str, Any] = {
-            "encoder": config.to_mapping(encoder),
-            "weights": _digest(encoder.weights),
+            # Weights by what they are: the same file elsewhere is the same encoder, another one there is not.
+            "encoder": config.to_mapping(replace(encoder, weights=None)) | {"weights": _digest(encoder.weights)},
             "stride": self.stride,
             "frames": self._frames,
+            "pictures": list(size) if size else None,
         }
 
     def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
@@ -65,33 +80,40 @@ class FrozenEyes:
         clips = np.maximum(rows[:, None] - self.stride * np.arange(self._frames)[::-1], 0)
         for start in range(0, len(clips), _AT_ONCE):
             chosen = clips[start : start + _AT_ONCE]
-            pictures = torch.from_numpy(match.frames(player, chosen.reshape(-1)))
-            video = torch.unflatten(pictures.permute(0, 3, 1, 2), 0, chosen.shape)
+            pictures = _pictures(match, player, chosen.reshape(-1), self.size)
+            video = torch.unflatten(torch.from_numpy(pictures), 0, chosen.shape)
             encoder = frozen_video_encoder(self.encoder, ClipShape(*video.shape[1:]))
             yield encode_frozen(encoder, video)[:, -1].half().numpy()
             on_rows(len(chosen))
 
 
 class Thumbnails:
-    """Small pictures for a net that trains its own encoder: uint8 [players, rows, 3, height, width]."""
+    """Pictures for a net that trains its own encoder: uint8 [players, rows, 3, height, width]."""
 
-    def __init__(self, height: int, width: int, samples: SampleSettings) -> None:
-        self.height, self.width = height, width
-        self.stride, self.rows_per_clip = samples.stride, samples.frames
-        self.facts: dict[str, Any] = {"pictures": [height, width], "stride": self.stride}
+    def __init__(self, samples: SampleSettings, size: tuple[int, int] | None = None) -> None:
+        self.size, self.stride, self.rows_per_clip = size, samples.stride, samples.frames
+        self.facts: dict[str, Any] = {"pictures": list(size) if size else None, "stride": self.stride}
 
     def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
-        import cv2
-
         rows = np.arange(0, match.info.frames, self.stride)
-        seen = np.empty((match.info.players, len(rows), 3, self.height, self.width), np.uint8)
+        players = []
         for player in range(match.info.players):
+            parts = []
             for start in range(0, len(rows), _AT_ONCE):
-                pictures = match.frames(player, rows[start : start + _AT_ONCE])
-                small = [cv2.resize(p, (self.width, self.height), interpolation=cv2.INTER_AREA) for p in pictures]
-                seen[player, start : start + len(small)] = np.stack(small).transpose(0, 3, 1, 2)
-                on_rows(len(small))
-        return seen
+                parts.append(_pictures(match, player, rows[start : start + _AT_ONCE], self.size))
+                on_rows(len(parts[-1]))
+            players.append(np.concatenate(parts))
+        return np.stack(players)
+
+
+def _pictures(match: Match, player: int, rows: NDArray[np.int64], size: tuple[int, int] | None) -> NDArray[np.uint8]:
+    """[rows, 3, height, width], shrunk to a size or as recorded."""
+    import cv2
+
+    pictures = match.frames(player, rows)
+    if size is not None and pictures.shape[1:3] != size:
+        pictures = np.stack([cv2.resize(each, size[::-1], interpolation=cv2.INTER_AREA) for each in pictures])
+    return np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))
 
 
 def _digest(weights: str | None) -> str | None:

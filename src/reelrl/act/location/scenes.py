@@ -87,8 +87,8 @@ class Scenes:
 def eyes_of(settings: LocationTraining) -> Eyes:
     """A frozen encoder looks itself; one that learns gets pictures."""
     if settings.encoder.freeze_backbone:
-        return FrozenEyes(settings.encoder, settings.samples)
-    return Thumbnails(*settings.picture_size, settings.samples)
+        return FrozenEyes(settings.encoder, settings.samples, settings.picture_size, settings.encoder_frames)
+    return Thumbnails(settings.samples, settings.picture_size)
 
 
 def _map(data: Matches, wanted: str | None) -> str:

@@ -62,8 +62,10 @@ class LocationTraining:
     samples: SampleSettings = field(default_factory=SampleSettings)
     encoder: VideoEncoderSettings = field(default_factory=usual_encoder)
     """Frozen: frames are encoded once and kept. Not frozen: it learns with the net, from pictures."""
-    picture_size: tuple[int, int] = (60, 80)
-    """Height and width of the pictures that an encoder learns from."""
+    picture_size: tuple[int, int] | None = None
+    """Height and width that pictures are shrunk to before an encoder sees them; None: as they were recorded."""
+    encoder_frames: int | None = None
+    """Frames that a frozen encoder sees at once; None: one, or the whole clip, as its kind does."""
     pooling: Pooling = "mean+last"
     """How a frozen encoder's embeddings of a clip's frames become one: their mean, the newest, or both."""
     net: LocationNetSettings = field(default_factory=usual_net)
@@ -87,9 +89,11 @@ class LocationTraining:
         for name in ("apart_s", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 0 or more")
+        if self.encoder_frames is not None and self.encoder_frames < 1:
+            raise ConfigError(f"encoder_frames is {self.encoder_frames}; give 1 or more")
         if not 0 < self.lr < 1:
             raise ConfigError(f"lr is {self.lr}; give a number between 0 and 1")
-        if min(self.picture_size) < 1:
+        if self.picture_size is not None and min(self.picture_size) < 1:
             raise ConfigError(f"picture_size is {self.picture_size}; give height and width in pixels")
 
 
@@ -148,14 +152,14 @@ class LocationTrainer:
 
         with first_interrupt_asks(stop):
             while not self.finished:
-                if not self._learn(on_batch):
+                if not self.learn_epoch(on_batch):
                     return "stopped"
                 self._validate()
                 self._save()
                 on_epoch()
         return "done"
 
-    def _learn(self, on_batch: Callable[[int], None]) -> bool:
+    def learn_epoch(self, on_batch: Callable[[int], None] = lambda _: None) -> bool:
         """One epoch; False if somebody asked to stop."""
         settings, moments = self.settings, self.scenes.moments["train"]
         # From seed and epoch alone, so that an epoch that was cut short begins again as it began.
