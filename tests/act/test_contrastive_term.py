@@ -76,14 +76,13 @@ def test_the_objective_grows_by_the_weighted_term_of_the_living(experiment: Any)
         views, _ = policy.eyes(batch)
     alive, moments = batch["player", "alive"], batch["player", "moment"]
     plain = term.modules["player"](views[alive], moments[alive], near(moments[alive], 1))
-    assert float(with_term["loss_contrastive"]) == pytest.approx(plain.loss.item())
+    of_a_pair = plain.loss.item() / (alive.sum().item() - 1)
+    assert with_term["loss_contrastive"].item() == pytest.approx(of_a_pair)
     hooks = loss._forward_hooks.copy()
     loss._forward_hooks.clear()
     without = loss(batch)
     loss._forward_hooks.update(hooks)
-    assert with_term["loss_objective"].item() == pytest.approx(
-        without["loss_objective"].item() + 0.5 * plain.loss.item()
-    )
+    assert with_term["loss_objective"].item() == pytest.approx(without["loss_objective"].item() + 0.5 * of_a_pair)
     assert torch.equal(with_term["loss_critic"], without["loss_critic"])
 
 
@@ -116,6 +115,11 @@ def test_near_in_time_is_neither_the_same_moment_nor_another_match() -> None:
 def test_a_run_tells_the_term_and_goes_on_with_its_projector(tmp_path: Path) -> None:
     settings = training()
     made = DoomExperiment(settings, seed=0)
+    own = {id(weight) for weight in term_of(made).modules["player"].parameters()}
+    clipped = {
+        id(weight) for group in made.optimizers["player"]["loss_objective"].param_groups for weight in group["params"]
+    }
+    assert not own & clipped  # what is clipped with the policy takes from it
     with Run.create(tmp_path, settings, stage=STAGE, name="doom", seed=0) as run:
         made.run_folder = run
         before = {name: value.clone() for name, value in term_of(made).modules["player"].state_dict().items()}

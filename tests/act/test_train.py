@@ -127,8 +127,8 @@ def test_algorithms_by_name_take_our_models(name: str) -> None:
     from dataclasses import replace
 
     small, usual = small_training(), doom_training.load(algorithm_name=name)
-    models = {} if usual.critic["name"] == "video_central_critic" else {"critic": small.actor}
-    training = replace(small, algorithm_name=name, algorithm=usual.algorithm, **models)
+    critic = small.critic if usual.critic["name"] == "video_central_critic" else small.actor
+    training = replace(small, algorithm_name=name, algorithm=usual.algorithm, critic=critic)
     changes = {"off_policy_collected_frames_per_batch": 12, "off_policy_n_envs_per_worker": 1}
     DoomExperiment(replace(training, experiment={**training.experiment, **changes}), seed=0).close()
 

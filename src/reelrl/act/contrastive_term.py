@@ -1,10 +1,11 @@
 """Cross-ego contrastive learning beside the policy: teammates' views of one step come together, as the actor sees them.
 
-    minibatch ─► PPO loss ─► loss_objective + weight * contrastive loss
+    minibatch ─► PPO loss ─► loss_objective + weight * contrastive loss of a pair
                     └ actor's eyes ─► z of each player alive ─► CrossEgoContrastive
                                       moments: one for each step of each match
 
-The projector learns with the actor's optimiser and is saved with the experiment; those who play do not need it.
+The projector has an optimiser of its own: in the actor's, its large first gradients would be clipped together with
+those of the policy, and leave nothing of them. It is saved with the experiment; those who play do not need it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
         super().__init__()
         self.settings = settings
         self.modules: dict[str, CrossEgoContrastive] = {}
+        self.optimisers: dict[str, torch.optim.Optimizer] = {}
 
     def on_setup(self) -> None:
         for group, loss in self.experiment.losses.items():
@@ -44,10 +46,15 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
             # The term's first weights cost the rest of the training none of its chance.
             with torch.random.fork_rng(devices=[]):
                 module = CrossEgoContrastive(
-                    eyes.width, self.settings.proj_dim, self.settings.hidden_dim, self_pairs=self.settings.self_pairs
+                    eyes.width,
+                    self.settings.proj_dim,
+                    self.settings.hidden_dim,
+                    # To new eyes all views are alike: with less than the scale off, every pair would look like one.
+                    init_logit_bias=-10.0,
+                    self_pairs=self.settings.self_pairs,
                 ).to(self.experiment.config.train_device)
-            self.experiment.optimizers[group][OBJECTIVE].add_param_group({"params": list(module.parameters())})
             self.modules[group] = module
+            self.optimisers[group] = torch.optim.Adam(module.parameters(), self.settings.lr)
             _Listener(self, group, eyes).listen_to(loss)
 
     def on_batch_collected(self, batch: TensorDictBase) -> None:
@@ -62,12 +69,22 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
             batch.set((group, "alive"), alive)
             batch.set((group, "moment"), moments[..., None].expand_as(alive).contiguous())
 
+    def on_train_step(self, batch: TensorDictBase, group: str) -> None:
+        """The policy's step is done, and the gradients of its loss are here too."""
+        del batch
+        self.optimisers[group].step()
+        self.optimisers[group].zero_grad()
+
     def on_state_dict(self, state_dict: dict[str, Any]) -> None:
-        state_dict[STATE] = {group: module.state_dict() for group, module in self.modules.items()}
+        state_dict[STATE] = {
+            group: {"module": module.state_dict(), "optimiser": self.optimisers[group].state_dict()}
+            for group, module in self.modules.items()
+        }
 
     def on_load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for group, state in state_dict[STATE].items():
-            self.modules[group].load_state_dict(state)
+            self.modules[group].load_state_dict(state["module"])
+            self.optimisers[group].load_state_dict(state["optimiser"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # BenchMARL pickles its callbacks, and they hold the whole experiment
@@ -77,8 +94,10 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
         alive, moments = batch.get((group, "alive")), batch.get((group, "moment"))
         moments = moments[alive]
         found = self.modules[group](views[alive], moments, near(moments, self.settings.gap_steps))
-        losses.set(OBJECTIVE, losses.get(OBJECTIVE) + self.settings.weight * found.loss)
-        losses.set("loss_contrastive", found.loss.detach())
+        # Of a pair, not of a row: how much the term weighs should not depend on the size of a minibatch.
+        loss = found.loss / max(len(moments) - 1, 1)
+        losses.set(OBJECTIVE, losses.get(OBJECTIVE) + self.settings.weight * loss)
+        losses.set("loss_contrastive", loss.detach())
         losses.set("contrastive_top1", found.loss.new_tensor(found.retrieval.top1))
         return losses
 

@@ -27,10 +27,12 @@ class ContrastiveTermSettings:
     proj_dim: int = 64
     hidden_dim: int = 128
     self_pairs: bool = False
+    lr: float = 3e-3
+    """Of the projector; the actor's eyes learn at the experiment's own."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < float("inf"):
-            raise ConfigError(f"the contrastive weight is {self.weight}; give 0 or more, 0.05 if unsure")
+            raise ConfigError(f"the contrastive weight is {self.weight}; give 0 or more, 1 if unsure")
         if self.gap_steps < 0:
             raise ConfigError(f"gap_steps is {self.gap_steps}; give 0 or more")
 

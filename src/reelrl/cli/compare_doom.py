@@ -1,7 +1,7 @@
 """Does the cross-ego term help a team to learn? Train with several weights of it, play the same matches, compare.
 
-reel compare doom --contrastive-weight 0 0.05 --seeds 3 --frames 12000
-reel compare doom --contrastive-weight 0 0.02 0.1 --set task.num_players=4 -o ablation.json
+reel compare doom --contrastive-weight 0 1 --seeds 3 --frames 12000
+reel compare doom --contrastive-weight 0 0.3 3 --set task.num_players=4 -o ablation.json
 
 Weights are compared with the first one, seed by seed: equal seeds begin with equal networks and matches. Intervals are
 Student's over seeds. Runs that are there are used, and unfinished ones resumed: the same command goes on where it
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--contrastive-weight", type=float, nargs="+", default=[0.0, 0.05], metavar="W", help="default: 0 0.05")
+    add("--contrastive-weight", type=float, nargs="+", default=[0.0, 1.0], metavar="W", help="default: 0 1")
     add("--seeds", type=int, default=3, metavar="N", help="trainings per weight (default 3)")
     add("--frames", type=int, default=12_000, metavar="N", help="steps of each training (default 12000)")
     add("--episodes", type=int, default=8, metavar="N", help="matches that every team plays (default 8)")

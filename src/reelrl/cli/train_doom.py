@@ -4,7 +4,7 @@ reel train doom                                           two players, nine room
 reel train doom --algorithm ippo --frames 300000
 reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
-reel train doom --contrastive-weight 0.05                 teammates' views of one moment pulled together, besides
+reel train doom --contrastive-weight 1                    teammates' views of one moment pulled together, besides
 reel train doom --resume runs/0007                        go on where a run stopped
 
 `reel init doom DIR` writes the files to edit, `reel check doom` tests them. A step is one action of every player.
