@@ -71,7 +71,12 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
         missing = len(collection.missing(args.map, args.matches))
         output.line("data", args.output, f"map {args.map}", f"{args.matches - missing} of {args.matches} matches there")
         collected = []
-        with Progress("match", missing, unit="matches") as progress, first_interrupt_asks(collection.stop):
+
+        def stop() -> None:
+            collection.stop()
+            output.line("stop", "after the matches being played", "Ctrl+C again ends at once")
+
+        with Progress("match", missing, unit="matches") as progress, first_interrupt_asks(stop):
             for each in collection.collect(args.map, args.matches, args.jobs):
                 collected.append(each)
                 progress.update(1)

@@ -136,6 +136,12 @@ def test_what_a_killed_collection_left_is_cleared_away(own: Path) -> None:
     assert [path.name for path in (own / "matches").iterdir()] == ["haunted_rooms-0000"]
 
 
+def test_a_match_whose_folder_was_removed_is_played_again(own: Path) -> None:
+    shutil.rmtree(own / "matches/haunted_rooms-0000")
+    assert [each.entry.id for each in collect(own, 1)] == ["haunted_rooms-0000"]
+    assert len(list(MatchData.open(own).check())) == 5
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

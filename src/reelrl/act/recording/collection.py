@@ -13,7 +13,7 @@ from reelrl.act.recording import manifest as manifests
 from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.manifest import FileFacts, Manifest, MapEntry, MatchEntry
 from reelrl.act.recording.maps import MapPlan
-from reelrl.act.recording.recorder import ASIDE, record
+from reelrl.act.recording.recorder import record
 from reelrl.act.recording.survey import plain_name, survey
 from reelrl.content.pictures import save_png
 from reelrl.errors import ConfigError, GameError
@@ -51,7 +51,7 @@ class Collection:
             has_one = (self.folder / manifests.NAME).exists()
             self.manifest = Manifest.read(self.folder) if has_one else Manifest(settings)
             _check_same(self.folder, self.manifest.settings, settings)
-            self._remove_unfinished()
+            self._agree_with_disk()
         except BaseException:
             self.close()
             raise
@@ -124,6 +124,7 @@ class Collection:
                     f"{self.folder} has matches on {entry.scenario}, also called {name}; rename {scenario}"
                 )
             path = self.folder / "maps" / f"{name}.json"
+            entry.files[f"maps/{name}.json"].check(path)
             return MapPlan.from_json(path.read_text(), path)
         plan = survey(scenario)
         folder = writable_folder(self.folder / "maps")
@@ -134,11 +135,13 @@ class Collection:
         self.manifest.write(self.folder)
         return plan
 
-    def _remove_unfinished(self) -> None:
-        """What a killed collection left: matches in the making, and one that did not reach the manifest."""
+    def _agree_with_disk(self) -> None:
+        """Clear away what a killed collection left, and forget matches whose folder somebody has removed."""
+        matches = self.folder / "matches"
+        self.manifest.matches = [entry for entry in self.manifest.matches if (matches / entry.id).is_dir()]
         there = {entry.id for entry in self.manifest.matches}
-        for folder in (self.folder / "matches").glob("*"):
-            if folder.name.startswith(ASIDE) or folder.name not in there:
+        for folder in matches.glob("*"):
+            if folder.name not in there:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,12 +20,14 @@ from reelrl.files import explain_os_error, write_atomic
 from reelrl.names import VIDEO_WRITERS, did_you_mean, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NAME = "manifest.json"
 LABELS = "labels.npz"
 SCHEMA = 1
 TICRATE = 35
+_ADVICE = "copy it again, or remove the folder of its match and collect once more"
 
 Split = Literal["train", "val", "test", "retrieval"]
 # Of every twenty matches on a folder's first map; a match keeps its split when more are added.
@@ -81,16 +84,27 @@ class RecordingSettings:
 
 @dataclass(frozen=True)
 class FileFacts:
+    """How a file was written; a file that is otherwise now is refused."""
+
     sha256: str
     bytes: int
 
     @classmethod
     def of(cls, path: Path) -> FileFacts:
-        try:
-            with path.open("rb") as file:
-                return cls(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
-        except OSError as error:
-            raise ContentError(explain_os_error(error, path, "read")) from error
+        with _readable(path), path.open("rb") as file:
+            return cls(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
+
+    def check_size(self, path: Path) -> None:
+        """A look that costs nothing and finds files cut short."""
+        with _readable(path):
+            size = path.stat().st_size
+        if size != self.bytes:
+            raise ContentError(f"{path} has {size} bytes, the manifest says {self.bytes}; {_ADVICE}")
+
+    def check(self, path: Path) -> None:
+        """Compare every byte."""
+        if FileFacts.of(path) != self:
+            raise ContentError(f"{path} is not the file that was written: its checksum differs; {_ADVICE}")
 
 
 @dataclass(frozen=True)
@@ -137,14 +151,13 @@ class Manifest:
     @classmethod
     def read(cls, folder: Path) -> Manifest:
         path = folder / NAME
-        try:
-            data = json.loads(path.read_text())
-        except FileNotFoundError:
+        if not path.exists():
             raise ContentError(
                 f"{folder} holds no matches: there is no {NAME}; make some with `reel collect doom -o {folder}`"
-            ) from None
-        except OSError as error:
-            raise ContentError(explain_os_error(error, path, "read")) from error
+            )
+        try:
+            with _readable(path):
+                data = json.loads(path.read_text())
         except ValueError as error:
             raise ContentError(f"{path} is damaged ({error}); copy it again") from error
         schema = data.get("schema") if isinstance(data, dict) else None
@@ -165,3 +178,11 @@ class Manifest:
 
 def _files(entry: dict[str, Any]) -> dict[str, FileFacts]:
     return {name: FileFacts(**facts) for name, facts in entry["files"].items()}
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "read")) from error

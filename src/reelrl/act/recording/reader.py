@@ -19,7 +19,6 @@ from reelrl.act.recording.manifest import LABELS, TICRATE, FileFacts, Manifest, 
 from reelrl.act.recording.maps import MapPlan
 from reelrl.content.random_access import OpenVideos
 from reelrl.errors import ConfigError, ContentError
-from reelrl.files import explain_os_error
 from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class MatchData:
         """The matches of a folder, whose files must all be there in their full size; `check` reads them."""
         data = cls(Path(folder), Manifest.read(Path(folder)))
         for path, facts in data._files():
-            _check_size(path, facts)
+            facts.check_size(path)
         return data
 
     @property
@@ -96,7 +95,8 @@ class MatchData:
         if name not in self._manifest.maps:
             raise ConfigError(f"{self.folder} has no map {name!r}{did_you_mean(name, self._manifest.maps)}")
         path = self.folder / "maps" / f"{name}.json"
-        return MapPlan.from_json(_verified(path, self._manifest.maps[name].files[f"maps/{name}.json"]).decode(), path)
+        self._manifest.maps[name].files[f"maps/{name}.json"].check(path)
+        return MapPlan.from_json(path.read_text(), path)
 
     def match(self, name: str) -> RecordedMatch:
         if name not in self._entries:
@@ -106,9 +106,7 @@ class MatchData:
     def check(self) -> Iterator[Path]:
         """Read every file and compare its checksum; gives those that are as they were written, or raises."""
         for path, facts in self._files():
-            _check_size(path, facts)
-            if FileFacts.of(path) != facts:
-                raise _altered(path)
+            facts.check(path)
             yield path
 
     def close(self) -> None:
@@ -133,7 +131,7 @@ class RecordedMatch:
     @cached_property
     def labels(self) -> Labels:
         path = self.folder / LABELS
-        _verified(path, self._entry.files[f"matches/{self._entry.id}/{LABELS}"])
+        self._entry.files[f"matches/{self._entry.id}/{LABELS}"].check(path)
         labels = Labels.read(path)
         if len(labels) != self.info.frames:
             raise ContentError(f"{path} has {len(labels)} rows, the manifest says {self.info.frames}; copy it again")
@@ -155,27 +153,3 @@ def _info(entry: MatchEntry, players: int) -> MatchInfo:
     text = "".join(facts.sha256 for _, facts in sorted(entry.files.items()))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return MatchInfo(entry.id, entry.map, entry.split, entry.seed, entry.frames, players, digest)
-
-
-def _check_size(path: Path, facts: FileFacts) -> None:
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise ContentError(explain_os_error(error, path, "read")) from error
-    if size != facts.bytes:
-        raise ContentError(f"{path} has {size} bytes, the manifest says {facts.bytes}; copy it again")
-
-
-def _verified(path: Path, facts: FileFacts) -> bytes:
-    """The file's bytes, if they are those that were written."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ContentError(explain_os_error(error, path, "read")) from error
-    if hashlib.sha256(data).hexdigest() != facts.sha256:
-        raise _altered(path)
-    return data
-
-
-def _altered(path: Path) -> ContentError:
-    return ContentError(f"{path} is not the file that was written: its checksum differs; copy it again")

@@ -16,8 +16,7 @@ SETTINGS = wanderers.settings("haunted_rooms")
 
 def places() -> dict[str, wanderers.Box]:
     """Rooms by name."""
-    rooms = [floor for floor in nine_rooms.floors() if floor.east - floor.west == floor.north - floor.south]
-    return {name: room[:4] for name, room in zip(nine_rooms.PLACES, rooms, strict=True)}
+    return {name: nine_rooms.room(index)[:4] for index, name in enumerate(nine_rooms.PLACES)}
 
 
 def lumps() -> list[wad.Lump]:

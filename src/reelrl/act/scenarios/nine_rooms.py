@@ -143,6 +143,13 @@ def place_of(x: float, y: float) -> int:
     return row * 3 + column
 
 
+def room(index: int) -> Floor:
+    """The floor of a room, by its index in `ROOMS`."""
+    west, south = _corner(index)
+    _, wall, floor = ROOMS[index]
+    return Floor(west, south, west + ROOM, south + ROOM, wall, floor)
+
+
 def _corner(index: int) -> tuple[int, int]:
     row, column = divmod(index, 3)
     return column * (ROOM + GAP), row * (ROOM + GAP)
@@ -156,9 +163,9 @@ def centre(index: int) -> tuple[int, int]:
 def floors() -> Iterator[Floor]:
     """Rooms and the doorways between them."""
     side = (ROOM - DOORWAY) // 2
-    for index, (_, wall, floor) in enumerate(ROOMS):
+    for index in range(len(ROOMS)):
         west, south = _corner(index)
-        yield Floor(west, south, west + ROOM, south + ROOM, wall, floor)
+        yield room(index)
         row, column = divmod(index, 3)
         if column < 2:
             yield Floor(west + ROOM, south + side, west + ROOM + GAP, south + side + DOORWAY, "SUPPORT2", "FLAT1")

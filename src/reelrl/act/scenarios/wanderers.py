@@ -113,6 +113,6 @@ def lumps(floors: Iterable[Floor], places: Mapping[str, Box], starts: Sequence[s
     middles = {name: ((west + east) // 2, (south + north) // 2) for name, (west, south, east, north) in places.items()}
     things = [Thing(number, *middles[name]) for number, name in zip(wad.PLAYER_STARTS, starts, strict=False)]
     things += [Thing(_HAUNT, x, y) for x, y in middles.values()]
-    corners = list(middles.values())
-    things += [Thing(_WANDERER, corners[-1 - n][0] + 72, corners[-1 - n][1] + 72, arg0=1) for n in range(wanderers)]
+    last = list(middles.values())[-wanderers:]  # one to a place until they go where their lot sends them
+    things += [Thing(_WANDERER, x + 72, y + 72, arg0=1) for x, y in reversed(last)]
     return floor_plan.lumps(LEVEL, ACTORS, floors, things)
