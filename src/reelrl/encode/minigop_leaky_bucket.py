@@ -45,7 +45,7 @@ class LeakyBucket:
 
     privileged = False
 
-    def __init__(self, payback_s: float = 3.0, rise: float = 3.0) -> None:
+    def __init__(self, payback_s: float = 3.0, rise: float = 6.0) -> None:
         self.payback_s, self.rise = payback_s, rise
 
     def reset(self, seed: int, episode: MiniGopEpisode) -> None:
