@@ -123,7 +123,9 @@ def test_pictures_are_those_of_the_rows_whenever_a_video_began(data: XegoData) -
         there = plan.place_of(*labels.position[rows, player, :2].T)
         agreed += (shown == there).tolist()
     assert np.mean(agreed) > 0.9  # at a border a square of the plan is of one place only
-    assert len(match.frames(3, [len(labels) - 1])) == 1  # dead: the last picture there is
+    (dead,) = match.frames(3, [len(labels) - 1])  # the last picture there is
+    assert not dead[:15, :10].any()  # no map in the corner
+    assert dead[24, 24].any()
     with pytest.raises(ConfigError, match="rows 0 to 47"):
         match.frames(0, [48])
 

@@ -9,6 +9,7 @@ unknown here: angles are NaN, kills 0, and nobody is ever on a screen. Players o
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +46,16 @@ if TYPE_CHECKING:
 
 TICKS_PER_SECOND = 64
 _ROUNDS_FOR_A_MAP = 60  # whose positions draw it
+# Where Counter-Strike writes on the screen, as shares of it: left, top, right, bottom. The first one is a map with the
+# teammates on it: who sees that needs no net.
+HUD = (
+    (0, 0, 0.2, 0.3),
+    (0.3, 0, 0.7, 0.17),
+    (0.83, 0, 1, 0.3),
+    (0, 0.92, 0.09, 1),
+    (0.25, 0.88, 0.75, 1),
+    (0.88, 0.7, 1, 1),
+)
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,10 @@ class XegoMatch:
         )
 
     def frames(self, player: int, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
-        """What a player saw at these rows; before its video begins and after it ends, the nearest picture."""
+        """What a player saw at these rows, with what the game writes on it blacked out.
+
+        Before its video begins and after it ends, the nearest picture.
+        """
         if not 0 <= player < self.info.players:
             raise ConfigError(f"player {player} of {self.info.id}, which has players 0 to {self.info.players - 1}")
         rows = np.asarray(indices, np.int64)
@@ -167,7 +181,12 @@ class XegoMatch:
         one, rate = self._round.players[player], self._data.rows_per_second
         video = self._data.videos.open(one.video)
         numbers = np.floor((rows / rate + one.offset_s) * rate + 1e-6).astype(np.int64)
-        return video.pictures(np.clip(numbers, 0, video.frame_count - 1))
+        pictures = video.pictures(np.clip(numbers, 0, video.frame_count - 1))
+        height, width = pictures.shape[1:3]
+        for left, top, right, bottom in HUD:
+            rows_hidden = slice(int(top * height), math.ceil(bottom * height))
+            pictures[:, rows_hidden, int(left * width) : math.ceil(right * width)] = 0
+        return pictures
 
 
 def _entries(ticks: NDArray[np.int64], wanted: NDArray[np.float64], reach: float) -> NDArray[np.int64]:
