@@ -15,6 +15,7 @@ from reelrl.act.recording.labels import row_of
 from reelrl.act.recording.manifest import NAME, Manifest, RecordingSettings
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.recording.roaming import RoamingTeam
+from reelrl.act.recording.statistics import describe
 from reelrl.encode.video_file import KEY_INTERVAL
 from reelrl.errors import ConfigError, ContentError, RunError
 from tests.act.recording.recorded import collect, short
@@ -99,6 +100,18 @@ def test_whoever_is_seen_stands_where_one_looks(four: Path) -> None:
         assert (np.abs(off) < limit)[seen & (distance > 64)].all()
     assert not labels.sees_mate[:, range(4), range(4)].any(), "nobody sees itself"
     assert not (labels.sees_enemy & ~labels.enemy_alive[:, None]).any(), "the dead are no enemies"
+
+
+def test_the_summary_counts_what_the_labels_say(four: Path) -> None:
+    data = MatchData.open(four)
+    plan, labels = data.map("haunted_rooms"), data.match("haunted_rooms-0000").labels
+    told = describe(plan, [labels])
+    shares = [int(part.split()[-1].rstrip("%")) for part in told["players by place"].split(", ")]
+    assert len(shares) == 9
+    assert abs(sum(shares) - 100) <= 5
+    places = plan.place_of(labels.position[..., 0], labels.position[..., 1])
+    assert shares[4] == pytest.approx(100 * (places[labels.alive] == 4).mean(), abs=0.6)
+    assert told["alive"] == f"{labels.alive.mean():.0%}"
 
 
 def test_a_clip_is_decoded_from_the_nearest_key_frame(four: Path) -> None:
