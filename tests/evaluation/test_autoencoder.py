@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,17 +18,19 @@ from reelrl.evaluation.autoencoder_model import (
     HELD_OUT_SEED,
     Judge,
     Subject,
+    as_inputs,
     decode,
     encode,
     load_subject,
     training_pictures,
 )
-from reelrl.evaluation.autoencoder_probe import STRENGTHS, labelled_frames, ridge_r2
+from reelrl.evaluation.autoencoder_probe import PCA_SIZE, STRENGTHS, describe, labelled_frames, ridge_r2
 from reelrl.see.embedding_file import Quantiser
 from reelrl.see.frames import to_input
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.weights import save_weights
+from reelrl.see.yardsticks import shrunk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,25 +102,52 @@ def test_lossless_is_exact_and_its_own_size_is_smaller(points: list[rate.RatePoi
 
 
 def test_a_ridge_finds_what_is_linear_and_nothing_in_noise() -> None:
-    rng = np.random.default_rng(0)
-    features, weights = rng.normal(size=(300, 40)), rng.normal(size=40)
-    part = np.repeat([0, 1, 2], 100)
-    target = features @ weights + 5
-    target[::7] = np.nan  # frames that do not show it
-    found, strength, sizes = ridge_r2(features @ features.T, target, part)
-    assert found > 0.99
+    chance = torch.Generator().manual_seed(0)
+    features = torch.randn(300, 40, generator=chance) + 3
+    part = torch.arange(3).repeat_interleave(100)
+    linear = features.double() @ torch.randn(40, generator=chance).double() + 5
+    noise = torch.randn(300, generator=chance).double()
+    (found, strength), (nothing, _) = ridge_r2(features, torch.stack([linear, noise], dim=1), part)
+    assert found > 0.999
     assert strength in STRENGTHS
-    assert sum(sizes) == np.isfinite(target).sum()
-    nothing, _, _ = ridge_r2(features @ features.T, rng.normal(size=300), part)
     assert nothing < 0.2
 
 
-def test_parts_of_the_probe_share_no_episode() -> None:
-    data = labelled_frames("Breakout", 400)
-    assert set(data.part) == {0, 1, 2}
-    assert data.places.shape == (400, 3)
-    with pytest.raises(ConfigError, match="episodes"):
-        labelled_frames("Breakout", 10)
+@pytest.mark.parametrize("numbers", [8, 50])
+def test_the_ridge_is_the_one_of_the_textbook(numbers: int) -> None:
+    """Minimise the squares plus strength times total variance times the weights' squares: one system of equations."""
+    chance = np.random.default_rng(1)
+    features, target = chance.normal(size=(90, numbers)) * np.arange(numbers), chance.normal(size=90)
+    part = np.repeat([0, 1, 2], 30)
+    ((found, strength),) = ridge_r2(
+        torch.from_numpy(features).float(), torch.from_numpy(target)[:, None], torch.from_numpy(part)
+    )
+    known, wanted = features[:30] - features[:30].mean(axis=0), target[:30] - target[:30].mean()
+    penalty = np.sqrt(strength * np.square(known).sum()) * np.eye(numbers)
+    weights, *_ = np.linalg.lstsq(np.vstack([known, penalty]), np.append(wanted, np.zeros(numbers)), rcond=None)
+    wrong = target[60:] - target[:30].mean() - (features[60:] - features[:30].mean(axis=0)) @ weights
+    assert found == pytest.approx(1 - np.square(wrong).sum() / np.square(target[60:] - target[60:].mean()).sum(), 1e-3)
+
+
+def test_parts_of_the_probe_share_no_episode_and_every_frame_shows_everything() -> None:
+    frames = list(labelled_frames("Breakout", 160))
+    assert Counter(part for _, _, part in frames) == {0: 160, 1: 20, 2: 40}
+    assert np.isfinite([places for _, places, _ in frames]).all()
+    with pytest.raises(ConfigError, match="80 or more"):
+        next(labelled_frames("Breakout", 10))
+
+
+def test_all_of_pca_loses_nothing_that_the_pixels_tell(subject: Subject) -> None:
+    """With fewer frames to fit on than components, its space holds them all: distances stay what they were."""
+    data = describe(subject, 80)
+    fit = data.part == 0
+    assert [features.shape for features in data.features.values()] == [
+        (110, size) for size in (4495, 2187, data.features["PCA"].shape[1], 4563, 2187)
+    ]
+    assert data.features["PCA"].shape[1] <= 4495
+    frames = as_inputs([picture for picture, _, _ in labelled_frames("Breakout", 80)])
+    pixels = shrunk(frames, PCA_SIZE).flatten(1)[fit]
+    assert torch.allclose(torch.pdist(data.features["PCA"][fit]), torch.pdist(pixels), atol=1e-3)
 
 
 def test_weights_that_cannot_be_judged_are_refused(subject: Subject, tmp_path: Path) -> None:
@@ -140,7 +170,7 @@ def test_the_command_leaves_a_page_and_records(
 ) -> None:
     save_weights(subject.model, tmp_path / "Breakout-default-0.safetensors")
     asked = ["evaluate", "autoencoder", str(tmp_path / "Breakout-default-0.safetensors"), "-o", str(tmp_path / "out")]
-    assert main([*asked, "--frames", "2", "--probe-frames", "400"]) == 0
+    assert main([*asked, "--frames", "2", "--probe-frames", "100"]) == 0
     assert "| lossless WebP |" in capsys.readouterr().out
     (report,) = json.loads((tmp_path / "out" / "results.json").read_bytes())["reports"]
     assert {result["place"] for result in report["probe"]} == {"ball x", "ball y", "paddle x"}

@@ -24,7 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="NAME", help="what a .safetensors file was trained on")
     parser.add_argument("--frames", type=int, default=100, metavar="N", help="held-out frames for rates (default 100)")
     parser.add_argument(
-        "--probe-frames", type=int, default=2400, metavar="N", help="frames for the probe, 0 for none (default 2400)"
+        "--probe-frames",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="frames that the probe is fitted on, 0 for none (default 10000)",
     )
     parser.add_argument(
         "-o", "--out", type=Path, default=Path("autoencoder"), metavar="FOLDER", help="page, JSON and CSV go here"

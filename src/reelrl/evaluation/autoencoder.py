@@ -42,7 +42,7 @@ class Report:
         }
 
 
-def examine(subjects: Sequence[Subject], *, frames: int = 100, probe_frames: int = 2400) -> list[Report]:
+def examine(subjects: Sequence[Subject], *, frames: int = 100, probe_frames: int = 10_000) -> list[Report]:
     """A report on each model; the probe only where places are known, and not at all with `probe_frames` 0."""
     reports = []
     with Progress("examine", 3 * len(subjects), unit="parts") as progress:

@@ -37,8 +37,8 @@ _RATE = (
 _PROBE = (
     "A ridge regression from each representation to where things are, read from the console's memory. R2 on unseen "
     "episodes: 1 is perfect, 0 is the mean, below 0 is worse than that. The strength of the ridge is chosen on other "
-    "episodes again, from the same list for all. PCA has as many components as there are frames to fit, when those are "
-    "fewer than the embedding's numbers."
+    "episodes again, from the same list for all. PCA is fitted on the same frames as the ridge, at 48x48 pixels, and "
+    "has as many components as the embedding has numbers."
 )
 
 

@@ -1,7 +1,8 @@
 """What an embedding knows: a linear probe from it to where things are, beside PCA and small pictures of the same size.
 
-Frames are of episodes that no model saw. Whole episodes go to fitting, to choosing the strength of the ridge, and to
-the test; R2 is of the test frames. All choose from the same strengths, in units of their own variance.
+Frames are of episodes that no model saw, and show all that is asked for. Whole episodes go to fitting, to choosing the
+strength of the ridge, and to the test; R2 is of the test frames. All representations are of the same frames and choose
+from the same strengths, in units of their own variance.
 """
 
 from __future__ import annotations
@@ -12,26 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from reelrl.content.atari_labels import PLACES, labelled_shots
 from reelrl.errors import ConfigError
-from reelrl.evaluation.autoencoder_model import HELD_OUT_SEED, encode, in_batches
-from reelrl.see.frames import to_input
+from reelrl.evaluation.autoencoder_model import BATCH, HELD_OUT_SEED, as_inputs
+from reelrl.progress import Progress
+from reelrl.see.yardsticks import shrunk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reelrl.content.pictures import Picture
     from reelrl.evaluation.autoencoder_model import Subject
 
-    Array = NDArray[np.float32]
-
-STRENGTHS = tuple(10.0**power for power in np.arange(-7, 2.1, 0.5))
+STRENGTHS = tuple(10.0**power for power in range(-9, -2))
 """Of the ridge, as shares of the features' total variance."""
+PCA_SIZE = 48
+"""Pixels a side of the pictures that PCA is fitted on: their covariance must be decomposed in seconds."""
 
 _SAME_SIZE = 39  # 39 x 39 x 3 = 4563 numbers, a few more than the embedding's 4495
+_SMALL = 27
 _FIT, _CHOOSE, _TEST = 0, 1, 2
-_COLUMNS = 8192
+_PARTS = (_FIT, _TEST, _FIT, _CHOOSE, _FIT, _FIT, _TEST, _FIT, _CHOOSE, _FIT)
+_EVERY = 2  # pictures: neighbours say nearly the same
 
 
 @dataclass(frozen=True)
@@ -52,114 +57,111 @@ class ProbeResult:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Frames [N, 3, 224, 224], their places (N, labels), and the part that each frame's episode belongs to."""
+    """Representations (N, numbers) of frames by name, their places (N, labels), and the part each frame belongs to."""
 
-    frames: Tensor
-    places: NDArray[np.float64]
-    part: NDArray[np.int64]
-
-
-def labelled_frames(game: str, count: int, every: int = 2) -> Labelled:
-    """Every second picture of held-out episodes; of ten episodes six are to fit on, two to choose by, two to test."""
-    frames, places, episodes = [], [], []
-    for labelled in islice(labelled_shots(game, HELD_OUT_SEED), 0, count * every, every):
-        frames.append(to_input(torch.from_numpy(labelled.shot.picture).permute(2, 0, 1)))
-        places.append(labelled.places)
-        episodes.append(labelled.shot.position.episode)
-    part = np.array([(_FIT, _TEST, _FIT, _CHOOSE, _FIT, _FIT, _TEST, _FIT, _CHOOSE, _FIT)[e % 10] for e in episodes])
-    if len(set(part)) < 3:
-        raise ConfigError(f"{count} frames of {game} span {episodes[-1] + 1} episodes; a probe needs four, use more")
-    return Labelled(torch.cat(frames), np.array(places), part)
+    features: dict[str, Tensor]
+    places: Tensor
+    part: Tensor
 
 
-def probe(subject: Subject, count: int = 2400) -> list[ProbeResult]:
-    """R2 of every representation for every place of the subject's game."""
+def probe(subject: Subject, count: int = 10_000) -> list[ProbeResult]:
+    """R2 of every representation for every place of the subject's game, fitted on `count` frames."""
     game = subject.source.removeprefix("ale:")
-    data = labelled_frames(game, count)
+    data = describe(subject, count)
+    fit, choose, test = (int((data.part == which).sum()) for which in (_FIT, _CHOOSE, _TEST))
     results = []
-    for name, numbers, gram in _representations(subject, data):
-        for column, place in enumerate(PLACES[game]):
-            r2, strength, sizes = ridge_r2(gram, data.places[:, column], data.part)
-            results.append(ProbeResult(name, numbers, place, r2, strength, sizes))
+    for name in list(data.features):
+        features = data.features.pop(name)  # large, and needed once
+        for place, (r2, strength) in zip(PLACES[game], ridge_r2(features, data.places, data.part), strict=True):
+            results.append(ProbeResult(name, features.shape[1], place, r2, strength, (fit, choose, test)))
     return results
 
 
-def ridge_r2(
-    gram: NDArray[np.float64], target: NDArray[np.float64], part: NDArray[np.int64]
-) -> tuple[float, float, tuple[int, int, int]]:
-    """R2 on the test part, the strength chosen, and how many frames each part had.
-
-    `gram` holds the inner products of all frames' features. The ridge is solved in the space of frames, which are fewer
-    than features; frames without a label are left out.
-    """
-    fit, choose, test = (np.nonzero((part == which) & np.isfinite(target))[0] for which in (_FIT, _CHOOSE, _TEST))
-    row_means = gram[:, fit].mean(axis=1)
-    centred = gram - row_means[:, None] - row_means[None, :] + row_means[fit].mean()
-    values, vectors = np.linalg.eigh(centred[np.ix_(fit, fit)])
-    values = values.clip(min=0)
-    mean = target[fit].mean()
-    projected = vectors.T @ (target[fit] - mean)
-
-    def r2(strength: float, where: NDArray[np.int64]) -> float:
-        weights = vectors @ (projected / (values + strength * values.sum()))
-        wrong = target[where] - mean - centred[np.ix_(where, fit)] @ weights
-        spread = target[where] - target[where].mean()
-        return float(1 - (wrong @ wrong) / max(spread @ spread, 1e-12))
-
-    best = max(STRENGTHS, key=lambda strength: r2(strength, choose))
-    return r2(best, test), best, (fit.size, choose.size, test.size)
-
-
-def _representations(subject: Subject, data: Labelled) -> list[tuple[str, int, NDArray[np.float64]]]:
-    """Name, numbers per frame, and the frames' inner products."""
-    branches = encode(subject.model, data.frames)
-    embedding = np.concatenate([_unit(branch) for branch in branches], axis=1)
-    size = embedding.shape[1]
-    return [
-        ("embedding", size, _gram(embedding)),
-        ("its 27x27x3 branch", branches[0][0].size, _gram(_unit(branches[0]))),
-        ("PCA", size, _pca_gram(data, size)),
-        ("39x39 pixels", 3 * _SAME_SIZE**2, _gram(_shrunk(data.frames, _SAME_SIZE))),
-        ("27x27 pixels", 3 * 27**2, _gram(_shrunk(data.frames, 27))),
-    ]
+@torch.no_grad()
+def describe(subject: Subject, count: int) -> Labelled:
+    """`count` frames to fit on, an eighth as many to choose by and a quarter to test on, in every representation."""
+    rows: list[list[Tensor]] = []
+    places: list[tuple[float, ...]] = []
+    parts: list[int] = []
+    with Progress("probe", count + count // 8 + count // 4, unit="frames") as progress:
+        for some in _batches(labelled_frames(subject.source.removeprefix("ale:"), count)):
+            frames = as_inputs([picture for picture, _, _ in some])
+            small = [shrunk(frames, size) for size in (PCA_SIZE, _SAME_SIZE, _SMALL)]
+            rows.append([*subject.model.encode(frames), *small])
+            places += [where for _, where, _ in some]
+            parts += [part for _, _, part in some]
+            progress.update(len(some))
+    part = torch.tensor(parts)
+    fine, middle, coarse, pixels, same, tiny = (torch.cat(column) for column in zip(*rows, strict=True))
+    embedding = torch.cat([_unit(branch) for branch in (fine, middle, coarse)], dim=1)
+    features = {
+        "embedding": embedding,
+        "its 27x27x3 branch": _unit(fine),
+        "PCA": _pca(pixels.flatten(1), embedding.shape[1], part),
+        f"{_SAME_SIZE}x{_SAME_SIZE} pixels": same.flatten(1),
+        f"{_SMALL}x{_SMALL} pixels": tiny.flatten(1),
+    }
+    return Labelled(features, torch.tensor(places, dtype=torch.float64), part)
 
 
-def _unit(branch: Array) -> Array:
+def labelled_frames(game: str, count: int) -> Iterator[tuple[Picture, tuple[float, ...], int]]:
+    """Pictures, places and parts until all are full; of ten episodes six are to fit, two to choose, two to test."""
+    left = {_FIT: count, _CHOOSE: count // 8, _TEST: count // 4}
+    if count < 80:
+        raise ConfigError(f"a probe fitted on {count} frames would be tested on {count // 4}; give 80 or more")
+    for number, (shot, places) in enumerate(labelled_shots(game, HELD_OUT_SEED)):
+        part = _PARTS[shot.position.episode % len(_PARTS)]
+        if number % _EVERY == 0 and left[part] and np.isfinite(places).all():
+            left[part] -= 1
+            yield shot.picture, places, part
+            if not any(left.values()):
+                return
+
+
+def ridge_r2(features: Tensor, places: Tensor, part: Tensor) -> list[tuple[float, float]]:
+    """R2 on the test part and the strength chosen, of each place; features (N, numbers), places (N, labels)."""
+    fit, choose, test = (part == which for which in (_FIT, _CHOOSE, _TEST))
+    centre, mean = features[fit].mean(dim=0), places[fit].mean(dim=0)
+    known = (features[fit] - centre).double()  # the weakest ridge is far below the rounding of single precision
+    few = len(known) < known.shape[1]  # then the same weights come cheaper from the space of frames
+    products = known @ known.T if few else known.T @ known
+    answers = places[fit] - mean if few else known.T @ (places[fit] - mean)
+    total = products.trace().clamp(min=1e-12)
+
+    def r2(weights: Tensor, where: Tensor) -> Tensor:
+        wrong = places[where] - mean - (features[where] - centre).double() @ weights
+        spread = places[where] - places[where].mean(dim=0)
+        return 1 - wrong.square().sum(dim=0) / spread.square().sum(dim=0).clamp(min=1e-12)
+
+    chosen, tested = [], []
+    for strength in STRENGTHS:
+        ridge = products.clone()
+        ridge.diagonal().add_(strength * total)
+        solved = torch.cholesky_solve(answers, torch.linalg.cholesky(ridge))
+        weights = known.T @ solved if few else solved
+        chosen.append(r2(weights, choose))
+        tested.append(r2(weights, test))
+    best = torch.stack(chosen).argmax(dim=0).tolist()
+    return [(float(tested[row][column]), STRENGTHS[row]) for column, row in enumerate(best)]
+
+
+def _batches(frames: Iterator[Any]) -> Iterator[list[Any]]:
+    while some := list(islice(frames, BATCH)):
+        yield some
+
+
+def _unit(branch: Tensor) -> Tensor:
     """A branch as one row per frame, every channel with the same variance: no branch speaks louder than another."""
-    spread = branch.std(axis=(0, 2, 3), keepdims=True)
-    scaled: Array = (branch / np.maximum(spread, 1e-6)).reshape(len(branch), -1)
-    return scaled
+    spread = branch.std(dim=(0, 2, 3), keepdim=True).clamp(min=1e-6)
+    return (branch / spread).flatten(1)
 
 
-def _shrunk(frames: Tensor, size: int) -> Array:
-    small = [
-        functional.interpolate(batch, (size, size), mode="bilinear", antialias=True) for batch in in_batches(frames)
-    ]
-    pixels: Array = torch.cat(small).flatten(1).numpy()
-    return pixels
-
-
-def _gram(features: Array) -> NDArray[np.float64]:
-    """Inner products of centred rows, some columns at a time: a centred copy of all pixels would take gigabytes."""
-    total = np.zeros((len(features), len(features)))
-    for start in range(0, features.shape[1], _COLUMNS):
-        some = features[:, start : start + _COLUMNS]
-        some = some - some.mean(axis=0)
-        total += some @ some.T
-    return total
-
-
-def _pca_gram(data: Labelled, components: int) -> NDArray[np.float64]:
-    """Inner products in the space of the first components of the fitting frames.
-
-    As many components as there are frames to fit are all there are: the projection then loses nothing that a ridge on
-    those frames could use, and the pixels' own inner products say the same.
-    """
-    gram = _gram(data.frames.flatten(1).numpy())
-    fit = np.nonzero(data.part == _FIT)[0]
-    if fit.size <= components:
-        return gram
-    values, vectors = np.linalg.eigh(gram[np.ix_(fit, fit)])
-    scores = gram[:, fit] @ (vectors[:, -components:] / np.sqrt(values[-components:].clip(min=1e-9)))
-    projected: NDArray[np.float64] = scores @ scores.T
-    return projected
+def _pca(pixels: Tensor, components: int, part: Tensor) -> Tensor:
+    """The first components of the fitting frames; pixels that never change have no part in any."""
+    known = pixels[part == _FIT]
+    lively = known.std(dim=0) > 1e-6
+    known, centre = known[:, lively], known[:, lively].mean(dim=0)
+    known = known - centre
+    _, directions = torch.linalg.eigh(known.T @ known)
+    scores: Tensor = (pixels[:, lively] - centre) @ directions[:, -components:]
+    return scores

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl import __version__, config
 from reelrl.errors import ConfigError, ContentError
 from reelrl.files import explain_os_error, write_atomic
+from reelrl.see.settings import AutoEncoderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,8 @@ class Results:
         """Entries that have not come to their end at `frames`; one that was run with other settings is refused."""
         for entry in wanted:
             row = self.rows.get(entry.key)
-            if row and row["settings"] != config.to_mapping(entry.settings):
+            # Settings that came later than the file are as they are by default.
+            if row and config.merge(AutoEncoderSettings(), row["settings"]) != entry.settings:
                 raise ConfigError(
                     f"{self.path} has {entry.contestant} on {entry.source} with other settings than asked for now; "
                     "write to another file"

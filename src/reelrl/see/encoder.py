@@ -50,3 +50,5 @@ def _branch(
     yield nn.Conv2d(before, latents, kernel, stride=2)
     if settings.transformer:
         yield TransformerBlock(latents)
+    if settings.bounded:
+        yield nn.Softsign()

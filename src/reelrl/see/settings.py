@@ -101,6 +101,8 @@ class AutoEncoderSettings:
     """A residual block before each embedding and after it."""
     transformer: bool = False
     """A transformer block over the coarsest features."""
+    bounded: bool = False
+    """Embeddings are squashed into (-1, 1), so that a large thing does not drown a small one."""
     sparsity: float = 0.5
     """Share of each unit's weights that start at zero."""
     paint: Literal["difference", "all"] = "difference"
