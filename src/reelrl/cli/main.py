@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train abr": ("reelrl.cli.train_abr", "train a bitrate controller for streaming"),
     "train autoencoder": ("reelrl.cli.train_autoencoder", "train an autoencoder that learns while it watches"),
     "train doom": ("reelrl.cli.train_doom", "train a team of players in Doom from what each of them sees"),
+    "train eyes": ("reelrl.cli.train_eyes", "train an encoder on single pictures of recorded matches"),
     "train location": ("reelrl.cli.train_location", "train a net that knows where everybody is, from what players see"),
     "train minigop": (
         "reelrl.cli.train_minigop",

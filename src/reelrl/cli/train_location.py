@@ -1,6 +1,7 @@
 """Train a net that knows where everybody is, from what some players of a recorded match see.
 
-reel train location DATA                                     frames encoded once by a frozen encoder, and kept
+reel train location DATA --eyes runs/0001                    with eyes of `reel train eyes`; a frame is encoded once
+reel train location DATA                                     the same with EfficientNet-Lite0, which saw other pictures
 reel train location DATA --contrastive-weight 0              the same net without the contrastive term
 reel train location DATA --config location-video             an encoder that learns with the net, from pictures
 reel train location DATA --embeddings FOLDER --precomputed   embeddings made before; no video is looked at
@@ -12,13 +13,12 @@ Ctrl+C ends the training within a batch; resumed, it goes on from the last whole
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.cli.epochs import train_and_tell
 from reelrl.errors import ConfigError
-from reelrl.progress import Progress, duration
 
 if TYPE_CHECKING:
     import argparse
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from reelrl.runs import Run
 
 STAGE = "location"
+_TOLD = {"location": "loss/location", "contrastive": "loss/contrastive", "precision": "val/precision"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
+    add("--eyes", metavar="RUN", help="a run of `reel train eyes`, whose encoder is used frozen")
     add("--contrastive-weight", type=float, metavar="W", help="of the contrastive term in the loss (0: without it)")
     add("--epochs", type=int, metavar="N", help="at most so many (default 40)")
     add("--embeddings", metavar="FOLDER", help="keep embeddings there, and take those that are (default: the cache)")
@@ -57,9 +59,7 @@ def run(args: argparse.Namespace) -> int:
     with _run_folder(args, scenes.settings, seed, scenes) as run_folder:
         trainer = LocationTrainer(scenes.settings, seed, run_folder, scenes, device)
         _introduce(args, trainer)
-        reporter = _Reporter(trainer)
-        with reporter.progress:
-            outcome = trainer.train(reporter.epoch, reporter.batch, reporter.interrupt)
+        outcome = train_and_tell(trainer, len(scenes.moments["train"]), "moments", _TOLD)
         return _conclude(trainer, outcome)
 
 
@@ -74,13 +74,28 @@ def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
         settings, seed = folder.settings(LocationTraining), int(folder.meta["seed"])
         settings = replace(settings, data=args.data) if args.data else settings
     elif args.data:
-        settings, seed = options.settings_from(args, LocationTraining(data=args.data)), args.seed
+        settings, seed = options.settings_from(args, _with_eyes(args, LocationTraining(data=args.data))), args.seed
     else:
         raise ConfigError("no data to learn from; give the folder that `reel collect doom` wrote, or --resume RUN")
     if args.contrastive_weight is not None and not args.resume:
         term = replace(settings.net.contrastive, loss_weight=args.contrastive_weight)
         settings = replace(settings, net=replace(settings.net, contrastive=term))
     return (settings if args.epochs is None else replace(settings, epochs=args.epochs)), seed
+
+
+def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> LocationTraining:
+    """The settings with the encoder of another run, as it saw there: frozen, one picture at a time."""
+    from reelrl.act.location.eyes_training import WEIGHTS, EyesTraining
+    from reelrl.runs import RunFolder
+
+    if not args.eyes:
+        return settings
+    folder = RunFolder(args.eyes)
+    if folder.stage != "eyes":
+        raise ConfigError(f"--eyes {args.eyes} is a run of `reel train {folder.stage}`; give one of `reel train eyes`")
+    eyes = folder.settings(EyesTraining)
+    encoder = replace(eyes.encoder, freeze_backbone=True, weights=str(folder.artifacts / WEIGHTS))
+    return replace(settings, encoder=encoder, picture_size=eyes.picture_size, encoder_frames=1)
 
 
 def _run_folder(args: argparse.Namespace, settings: LocationTraining, seed: int, scenes: Scenes) -> Run:
@@ -122,32 +137,3 @@ def _conclude(trainer: LocationTrainer, outcome: str) -> int:
     next_one = f"reel evaluate location {folder}" if outcome == "done" else f"reel train location --resume {folder}"
     output.next_command(next_one)
     return DONE
-
-
-class _Reporter:
-    """Tells a person how the training goes: on a terminal by the bar, elsewhere by a line per epoch."""
-
-    def __init__(self, trainer: LocationTrainer) -> None:
-        self.trainer = trainer
-        self.moments = len(trainer.scenes.moments["train"])
-        epochs = trainer.settings.epochs - trainer.epoch
-        self.progress = Progress("train", epochs * self.moments, unit="moments")
-
-    def batch(self, moments: int) -> None:
-        self.progress.update(moments)
-
-    def epoch(self) -> None:
-        trainer, figures = self.trainer, self.trainer.figures
-        self.progress.figures |= {"precision": figures["val/precision"], "best": trainer.best_score}
-        if sys.stderr.isatty():
-            return
-        epochs = trainer.settings.epochs
-        left = duration((epochs - trainer.epoch) * self.moments / max(self.progress.rate, 1e-9))
-        losses = [f"{name[5:]} {value:.4f}" for name, value in figures.items() if name.startswith("loss/")]
-        score = f"precision {figures['val/precision']:.4f}"
-        output.line("epoch", f"{trainer.epoch} / {epochs}", *losses, score, f"at most {left} left")
-
-    def interrupt(self) -> None:
-        if sys.stderr.isatty():
-            print(file=sys.stderr)
-        output.line("stop", "after this batch", "Ctrl+C again stops at once")

@@ -41,11 +41,15 @@ class Scenes:
         make: bool = True,
     ) -> None:
         self.data = open_matches(settings.data)
-        self.map = _map(self.data, settings.map)
+        self.map = label_map(self.data, settings.map)
         self.plan = self.data.map(self.map)
         self.samples = settings.samples
-        there = [split for split in splits if split in LEAST or self._matches(split)]
-        self.moments = {split: self._moments(split) for split in there}
+        found = {split: matches_of(self.data, split, self.map) for split in splits}
+        self.moments = {
+            split: Moments.of(self.data, matches, self.samples, self.plan if split in LEAST else None)
+            for split, matches in found.items()
+            if matches
+        }
         self.store = Store(eyes_of(settings), embeddings, make=make)
         self.clips = {
             split: Clips.of(self.data, moments.matches, self.store) for split, moments in self.moments.items()
@@ -56,20 +60,6 @@ class Scenes:
         """Rows that many seconds apart, as a whole number of strides."""
         stride = self.samples.stride
         return max(1, math.ceil(seconds * self.data.rows_per_second / stride)) * stride
-
-    def _moments(self, split: str) -> Moments:
-        found = self._matches(split)
-        if len(found) < LEAST.get(split, 0):
-            raise ContentError(
-                f"{self.data.folder} has {len(found)} matches of split {split!r} on map {self.map}, and "
-                f"{LEAST[split]} are needed; `reel collect doom` adds more to it"
-            )
-        return Moments.of(self.data, found, self.samples, self.plan if split in LEAST else None)
-
-    def _matches(self, split: str) -> list[MatchInfo]:
-        """Places are those of one map; for retrieval any other will do."""
-        mine = [info for info in self.data.matches if info.split == split]
-        return [info for info in mine if split not in LEAST or info.map == self.map]
 
     def _fitted(self, settings: LocationTraining) -> LocationTraining:
         """The settings with the places, the agents and the input of the net as they are here."""
@@ -91,7 +81,19 @@ def eyes_of(settings: LocationTraining) -> Eyes:
     return Thumbnails(settings.samples, settings.picture_size)
 
 
-def _map(data: Matches, wanted: str | None) -> str:
+def matches_of(data: Matches, split: str, map_name: str) -> list[MatchInfo]:
+    """Those of a split that are on the map, or for retrieval on any."""
+    mine = [info for info in data.matches if info.split == split and (split not in LEAST or info.map == map_name)]
+    if len(mine) < LEAST.get(split, 0):
+        raise ContentError(
+            f"{data.folder} has {len(mine)} matches of split {split!r} on map {map_name}, and {LEAST[split]} are "
+            "needed; `reel collect doom` adds more to it"
+        )
+    return mine
+
+
+def label_map(data: Matches, wanted: str | None) -> str:
+    """The map whose places are learned."""
     known = sorted({info.map for info in data.matches if info.split != "retrieval"})
     if wanted is None and len(known) == 1:
         return known[0]
