@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Protocol
 
+from reelrl.encode.minigop_pyramid import OCTAVES_PER_QP
+
 MAX_DELTA = 6.0
 """Largest change of a mini-GOP's QPs that an agent's action of 1 stands for."""
 
@@ -41,10 +43,11 @@ class PlannedMiniGop:
 class MiniGopEpisode:
     """What a controller may know beforehand.
 
-    plan          every mini-GOP where the encoder looks ahead (random access); None where frames come one by one
-    passes        encodes of the whole clip that were made before: 0, 1 (the probe), 2 where the first was far off
-    budget_bits   for the whole clip ("vbr"); `kbps` at every moment within `buffer_s` of a leaky bucket ("cbr")
-    feedback_lag  mini-GOPs between a decision and the first one that knows what it cost
+    plan            every mini-GOP where the encoder looks ahead (random access); None where frames come one by one
+    passes          encodes of the whole clip that were made before: 0, 1 (the probe), 2 where the first was far off
+    budget_bits     for the whole clip ("vbr"); `kbps` at every moment within `buffer_s` of a leaky bucket ("cbr")
+    feedback_lag    mini-GOPs between a decision and the first one that knows what it cost
+    octaves_per_qp  what a QP step on the whole pyramid takes from the bits of this clip, where it was tasted
     """
 
     clip: str
@@ -59,6 +62,7 @@ class MiniGopEpisode:
     feedback_lag: int
     passes: int
     plan: tuple[PlannedMiniGop, ...] | None = None
+    octaves_per_qp: float = OCTAVES_PER_QP
 
 
 @dataclass(frozen=True)

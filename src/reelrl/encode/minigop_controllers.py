@@ -11,7 +11,6 @@ import math
 from typing import TYPE_CHECKING
 
 from reelrl.encode.minigop_leaky_bucket import LeakyBucket
-from reelrl.encode.minigop_pyramid import OCTAVES_PER_QP
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, PlannedMiniGop, Situation
 
 LARGEST_OFFSET = 4.0
-_LARGEST_MOVE, _LARGEST_DRIFT = (
-    1.5,
-    4.0,
-)  # of what all mini-GOPs have in common: the last, cheap ones must not make up for all before them
+# QP steps between mini-GOPs, and in all, to make up for bits that others took: the last, cheap ones must not pay for
+# all before them.
+_LARGEST_MOVE, _LARGEST_CHASE = 1.5, 4.0
 _SMALLEST_MSE = 0.05  # of 8-bit levels: below, pictures are all but perfect and their differences mean nothing
 
 
@@ -76,38 +74,36 @@ class RateModel:
         if plan is None or any(planned.probe_bits is None for planned in plan):
             raise ConfigError(f"{episode.clip}: no probe to plan from; use leaky-bucket in low delay")
         self._bits = [float(planned.probe_bits or 1) for planned in plan]
+        self._octaves_per_qp = episode.octaves_per_qp
         wanted = self.offsets(episode, plan)
         self._offsets = [min(max(offset, -LARGEST_OFFSET), LARGEST_OFFSET) for offset in wanted]
+        self._planned = [self._expected(mg, offset) for mg, offset in enumerate(self._offsets)]
         self._deltas: list[float] = []
-        self._common = self._first = 0.0
+        self._chase = 0.0
 
     def offsets(self, episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
         """How far apart mini-GOPs should be, in QP steps; a number that all have in common changes nothing."""
         return [self.strength * error for error in relative_errors(episode, plan)]
 
     def act(self, situation: Situation) -> float:
-        mg, history = situation.request.mg, situation.history
+        mg, history, budget = situation.request.mg, situation.history, situation.episode.budget_bits
         scale = self._scale(history)
         known = sum(told.bits for told in history)
         owed = sum(self._expected(number, self._deltas[number]) for number in range(len(history), mg))
-        left = situation.episode.budget_bits - known - scale * owed
-        rest = sum(self._expected(number, self._offsets[number]) for number in range(mg, len(self._bits)))
+        left = budget - known - scale * owed
+        rest = scale * sum(self._planned[mg:])
         # Bits already gone cannot be taken back: what is left is never less than a quarter of what the rest would take.
-        common = math.log2(scale * rest / max(left, 0.25 * scale * rest)) / OCTAVES_PER_QP
-        if self._deltas:
-            common = min(max(common, self._common - _LARGEST_MOVE), self._common + _LARGEST_MOVE)
-            drift = _LARGEST_DRIFT * (1 + 4 * abs(math.log2(scale)))  # a probe that told wrong is not to be held to
-            common = min(max(common, self._first - drift), self._first + drift)
-        else:
-            self._first = common
-        self._common = common
-        delta = common + self._offsets[mg]
+        common = math.log2(rest / max(left, 0.25 * rest)) / self._octaves_per_qp
+        ideal = math.log2(scale * sum(self._planned) / budget) / self._octaves_per_qp  # had the scale been known before
+        chase = min(max(common - ideal, self._chase - _LARGEST_MOVE), self._chase + _LARGEST_MOVE)
+        self._chase = min(max(chase, -_LARGEST_CHASE), _LARGEST_CHASE)
+        delta = ideal + self._chase + self._offsets[mg]
         self._deltas.append(delta)
         return delta
 
     def _expected(self, mg: int, delta: float) -> float:
         """Bits of a mini-GOP at a delta, by the probe."""
-        return self._bits[mg] * math.exp2(-OCTAVES_PER_QP * delta)
+        return self._bits[mg] * math.exp2(-self._octaves_per_qp * delta)
 
     def _scale(self, history: list[MiniGopFeedback]) -> float:
         """How the bits came out against the expectation; the first ones count with what is usual."""

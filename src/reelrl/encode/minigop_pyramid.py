@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 LOWEST_QP, HIGHEST_QP = 1, 63
 
 OCTAVES_PER_QP = 0.095
-"""What one QP step on a whole pyramid takes from the bits, in octaves: 0.06 to 0.12, grain 0.20 (minigop_facts.py)."""
+"""What one QP step on a whole pyramid usually takes from the bits: 0.06 to 0.12, grain 0.20 (minigop_facts.py)."""
 
 
 class Rounding:

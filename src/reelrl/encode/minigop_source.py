@@ -17,7 +17,7 @@ from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGop
 from reelrl.encode.minigop_plan import Span, features_of, layers_of, spans_of
 from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_pyramid import HIGHEST_QP, LOWEST_QP, OCTAVES_PER_QP, Rounding
-from reelrl.encode.minigop_start import OCTAVES_PER_CRF, FirstTaste, Taste, near, taste
+from reelrl.encode.minigop_start import FirstTaste, Taste, near, taste
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError
@@ -193,6 +193,8 @@ class Plan:
 
 
 _FAR_OCTAVES = 0.5  # a probe that is further from the budget is made again, nearer
+_QP_PER_CRF = 1.2  # a QP step on all layers takes more than one of crf, which spares the lower ones
+_LEAST_OCTAVES, _MOST_OCTAVES = 0.04, 0.35  # of a QP step
 
 
 class Preparation:
@@ -242,10 +244,11 @@ class Preparation:
         guessed = start_qp is None and kbps is not None
         if start_qp is None:
             start_qp = settings.qp if kbps is None else self._guess(kbps, buffer_s if goal == "cbr" else math.inf)
-        plan = self.plan(start_qp)
+        plan, octaves_per_qp = self.plan(start_qp), self._octaves_per_qp()
         if guessed and passes and (better := self._better(plan, start_qp, kbps or 0.0)) != start_qp:
             again = self.plan(better)
             probes_cpu_s, passes = min(plan.cpu_s, again.cpu_s), 2
+            octaves_per_qp = _QP_PER_CRF * math.log2(plan.bits / again.bits) / (better - start_qp)
             if abs(self._octaves(again, kbps or 0.0)) < abs(self._octaves(plan, kbps or 0.0)):
                 plan, start_qp = again, better
         if kbps is None:
@@ -263,11 +266,12 @@ class Preparation:
             feedback_lag=_lag(settings, feedback_lag),
             passes=passes,
             plan=None if settings.low_delay else tuple(plan.minigops),
+            octaves_per_qp=min(max(octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES),
         )
         if settings.low_delay:
             settings = replace(settings, qp=start_qp)
         else:
-            usual = start_qp + self._octaves(plan, kbps) / OCTAVES_PER_QP  # where the pictures' QPs will be
+            usual = start_qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # where the pictures' QPs will be
             settings = replace(settings, qp=clipped(round(usual) + headroom), picture_qp=True)
         taste_cpu_s = 0.0 if self._taste is None else self._taste.cpu_s
         return InProcessSource(clip, settings, episode, plan, taste_cpu_s + probes_cpu_s)
@@ -278,8 +282,13 @@ class Preparation:
 
     def _better(self, plan: Plan, start_qp: int, kbps: float) -> int:
         """Another QP to probe at, where the probe's rate is so far off that deltas on its QPs would cost quality."""
-        octaves = self._octaves(plan, kbps)
-        return start_qp if abs(octaves) < _FAR_OCTAVES else near(start_qp + octaves / OCTAVES_PER_CRF)
+        octaves, per_crf = self._octaves(plan, kbps), self._octaves_per_qp() / _QP_PER_CRF
+        return start_qp if abs(octaves) < _FAR_OCTAVES else near(start_qp + octaves / per_crf)
+
+    def _octaves_per_qp(self) -> float:
+        """What a QP step on all layers takes from the clip's bits, as it was tasted."""
+        tasted = self._taste
+        return tasted.octaves_per_qp if isinstance(tasted, Taste) else OCTAVES_PER_QP
 
     def _guess(self, kbps: float, buffer_s: float) -> int:
         if self._taste is None:

@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 TASTES = 3  # mini-GOPs, spread over the clip
 _PRESET = 10
-_QP = 40
+_QPS = (32, 48)
 _LOWEST, _HIGHEST = 10, 58  # so that a delta finds room on either side
-OCTAVES_PER_CRF = 0.078
-"""What one step of crf takes from the bits, in octaves: less than a QP step on all layers."""
-_FIRST_QPS = (32, 48)
 _FINEST_FIRST, _LEAST_OCTAVES = 18, 0.03
 # Low delay: what the first mini-GOP may fill of the bucket, and the buckets over which its QP should hold the bitrate.
 _BUCKET_SHARE, _BUCKETS = 0.5, 4
@@ -39,16 +36,21 @@ _BUCKET_SHARE, _BUCKETS = 0.5, 4
 
 @dataclass(frozen=True)
 class Taste:
-    """What a clip takes at QP 40."""
+    """What a clip takes at both QPs."""
 
-    bits: float
+    bits: list[float]
     duration_s: float
     cpu_s: float
+
+    @property
+    def octaves_per_qp(self) -> float:
+        """What a QP step takes from the bits: about 0.1 of most clips, half of flat graphics, more of grain."""
+        return _octaves(self.bits)
 
     def qp_for(self, kbps: float, buffer_s: float) -> int:
         """QP at which the clip takes about `kbps`."""
         del buffer_s  # the clip's bits are all that counts
-        return near(_QP + math.log2(self.bits / (kbps * 1000 * self.duration_s)) / OCTAVES_PER_CRF)
+        return near(_QPS[0] + math.log2(self.bits[0] / (kbps * 1000 * self.duration_s)) / self.octaves_per_qp)
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,13 @@ class FirstTaste:
 
 def _between(bits: list[float], qp: float) -> float:
     """Bits at a QP, on the line through both tastes in octaves."""
-    fine, coarse = _FIRST_QPS
-    octaves = max(math.log2(bits[0] / bits[1]) / (coarse - fine), _LEAST_OCTAVES)
-    return bits[0] * math.exp2(-octaves * (qp - fine))
+    return bits[0] * math.exp2(-_octaves(bits) * (qp - _QPS[0]))
+
+
+def _octaves(bits: list[float]) -> float:
+    """What a QP step takes from the bits."""
+    fine, coarse = _QPS
+    return max(math.log2(bits[0] / bits[1]) / (coarse - fine), _LEAST_OCTAVES)
 
 
 def near(qp: float) -> int:
@@ -98,7 +104,7 @@ def taste(clip: Clip, settings: EncoderSettings) -> Taste | FirstTaste:
     """The clip's taste, from disk where the same encoder had it before."""
     fast = replace(
         settings.for_clip(clip),
-        qp=_QP, preset=max(settings.preset, _PRESET), picture_qp=False, recon=False, psnr=False, ssim=False,
+        preset=max(settings.preset, _PRESET), picture_qp=False, recon=False, psnr=False, ssim=False,
     )  # fmt: skip
     path = cache_dir() / "tastes" / f"{_key(clip, fast)}.json"
     body = kept(path)
@@ -106,15 +112,19 @@ def taste(clip: Clip, settings: EncoderSettings) -> Taste | FirstTaste:
     if body is not None:
         return kind(**json.loads(body))
     started = time.process_time()
-    made = _first_taste(clip, fast) if fast.low_delay else Taste(_bits(clip, fast), clip.duration_s, 0.0)
+    made = _first_taste(clip, fast) if fast.low_delay else _taste(clip, fast)
     made = replace(made, cpu_s=time.process_time() - started)
     keep(path, json.dumps(asdict(made)).encode())
     return made
 
 
+def _taste(clip: Clip, settings: EncoderSettings) -> Taste:
+    return Taste([_bits(clip, replace(settings, qp=qp)) for qp in _QPS], clip.duration_s, 0.0)
+
+
 def _first_taste(clip: Clip, settings: EncoderSettings) -> FirstTaste:
     count = min(2**settings.levels + 1, clip.frame_count)
-    tasted = [_sizes(clip, replace(settings, qp=qp), 0, count) for qp in _FIRST_QPS]
+    tasted = [_sizes(clip, replace(settings, qp=qp), 0, count) for qp in _QPS]
     after = max(count - 1, 1)
     return FirstTaste(
         key_bits=[8 * sizes[0] for sizes in tasted],
@@ -150,7 +160,7 @@ def _sizes(clip: Clip, settings: EncoderSettings, first: int, count: int) -> lis
 
 def _key(clip: Clip, settings: EncoderSettings) -> str:
     facts = [
-        3, clip.content_hash, settings.structure, settings.levels, settings.keyint, settings.preset, settings.tune,
+        4, clip.content_hash, settings.structure, settings.levels, settings.keyint, settings.preset, settings.tune,
         settings.options, str(clip.fps), backends.probe(settings.backend).version,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
