@@ -20,13 +20,14 @@ def run_root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte of its own, to be filled. Only root may mount one."""
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of its own, to be filled: of one megabyte, or an indirect parameter's. Only root may mount one."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small disk; the size-limit tests cover part of this")
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True)
+    size = f"size={getattr(request, 'param', 1)}m"
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", folder], capture_output=True, text=True)
     if mount.returncode:
         pytest.skip(f"cannot mount a small disk here: {mount.stderr.strip()}")
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.training import AutoEncoderTrainer, AutoEncoderTraining
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 SMALL = AutoEncoderSettings(widths=((2, 2), (2, 2), (2, 2)))
 SETTINGS = AutoEncoderTraining(source="ale:Breakout", frames=8, log_every=2, save_every=4, model=SMALL)
@@ -79,34 +78,19 @@ def test_a_source_that_is_killed_costs_nothing_that_was_learned(run_root: Path, 
     assert feeds_of_this_process() == []
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 16 megabytes. Only root may mount one."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, text=True)
-    if mount.returncode:
-        pytest.skip(f"cannot mount a small disk here: {mount.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
+@pytest.mark.parametrize("small_disk", [16], indirect=True, ids=["16 megabytes"])
 @pytest.mark.parametrize("room", [0, 1 << 20], ids=["none", "some"])
 def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
-    disk: Path, room: int, undisturbed: dict[str, bytes]
+    small_disk: Path, room: int, undisturbed: dict[str, bytes]
 ) -> None:
-    filler = disk / "filler"
+    filler = small_disk / "filler"
 
     def fill(frame: int) -> None:
         if frame == 5:
-            left = os.statvfs(disk)
+            left = os.statvfs(small_disk)
             filler.write_bytes(bytes(left.f_bavail * left.f_frsize - room))
 
-    with new_run(disk / "runs") as run:
+    with new_run(small_disk / "runs") as run:
         with pytest.raises(RunError, match=r"the disk is full \(\d+ bytes left\); free some space"):
             train(run, fill)
         saved = run.checkpoints.latest()
