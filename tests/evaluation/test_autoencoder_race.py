@@ -200,6 +200,22 @@ def test_what_was_saved_of_another_race_is_not_gone_on_with(tmp_path: Path) -> N
     assert {*json.loads(path.read_bytes())["rows"][0]["at"]} == {"6"}
 
 
+def test_results_tell_every_command_that_made_them(tmp_path: Path) -> None:
+    path = tmp_path / "race.json"
+    for command in ("reel compare a", "reel compare b", "reel compare a"):
+        Results(path, {"command": command}).write()
+    assert json.loads(path.read_bytes())["facts"]["command"] == "reel compare a && reel compare b"
+
+
+def test_settings_that_came_after_a_file_was_written_are_the_defaults(tmp_path: Path) -> None:
+    path, (entry,) = tmp_path / "race.json", entries(["adam"], ["ale:Breakout"], 1)
+    results = Results(path, {})
+    results.add(entry.key, 5, {}, {"optimiser": {"name": "adam"}})
+    results.rows[entry.key]["held_out"] = {}
+    assert results.missing([entry], 5) == []
+    assert results.missing([entry], 6) == [entry]
+
+
 def test_a_race_refuses_what_it_cannot_run(tmp_path: Path) -> None:
     wanted = entries(["adam"], ["ale:Breakout"], 1)
     with pytest.raises(ConfigError, match="held-out"):

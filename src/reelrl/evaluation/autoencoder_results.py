@@ -72,8 +72,11 @@ class Results:
         try:
             found = json.loads(self.path.read_bytes())
             rows = {(row["contestant"], row["source"], row["seed"]): row for row in found["rows"]}
+            earlier, now = found["facts"].get("command"), self.facts.get("command")
         except OSError as error:
             raise ContentError(explain_os_error(error, self.path, "read")) from error
         except (ValueError, KeyError, TypeError) as error:
             raise ContentError(f"{self.path} holds no results of ours ({error!r}); move it away") from error
         self.rows = rows
+        if earlier and now:  # one file, made by several commands: all of them are told
+            self.facts["command"] = earlier if now in earlier else f"{earlier} && {now}"
