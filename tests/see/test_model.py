@@ -42,6 +42,15 @@ def test_embeddings_have_the_promised_shapes_and_pictures_the_frames_size(option
     assert model.decode(embeddings).shape == (2, 3, 224, 224)
 
 
+def test_bounded_embeddings_stay_within_one_whatever_the_frame() -> None:
+    models = [StreamingAutoEncoder(replace(SMALL, bounded=bounded)) for bounded in (False, True)]
+    strange = 1e3 * torch.rand(1, 3, 224, 224)
+    free, bounded = ([float(each.detach().abs().max()) for each in model.encode(strange)] for model in models)
+    assert min(free) > 1
+    assert max(bounded) < 1
+    assert sum(p.numel() for p in models[0].parameters()) == sum(p.numel() for p in models[1].parameters())
+
+
 def test_latent_channels_widen_the_fine_embedding_only() -> None:
     embeddings = StreamingAutoEncoder(replace(SMALL, latent_channels=5)).encode(torch.rand(1, 3, 224, 224))
     assert [each.shape[1] for each in embeddings] == [5, 2, 2]

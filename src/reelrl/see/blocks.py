@@ -54,6 +54,11 @@ class BlockSource:
         self._reader = ThreadPoolExecutor(1, "reel-blocks")
         self._ahead = self._ask()
 
+    @property
+    def pid(self) -> int:
+        """The process that makes the pictures."""
+        return self._feed.pid
+
     def __iter__(self) -> Iterator[Block]:
         while self._ahead:
             cuts, position = self._ahead.result()
