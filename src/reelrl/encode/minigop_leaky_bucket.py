@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PACE_UP, _PACE_DOWN = 0.25, 0.1  # weight of a mini-GOP in what is usual; pauses of a busy scene are no new scene
 _FULL, _RESERVE = 0.7, 0.1  # of the bucket: what a mini-GOP may fill it to, and what it may always take
-_SAVED = 0.9  # of the bucket: unspent bits that are kept for later
+_SAVED = 0.6  # of the bucket: unspent bits that are kept for later; more would leave no room for a surprise
 _LEAST = 0.4  # of the bitrate: what debts leave
 
 

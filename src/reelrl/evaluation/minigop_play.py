@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop import MiniGopController
     from reelrl.evaluation.minigop import Protocol
 
-_CODE = ("plan", "probe", "pyramid", "source", "start", "state")
+_CODE = ("bits", "plan", "probe", "pyramid", "source", "start", "state")
 """Modules between a controller's words and the encoder."""
 
 
