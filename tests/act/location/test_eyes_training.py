@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from reelrl.act.location.baselines import LastSeen, Prior
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.eyes import FrozenEyes
 from reelrl.act.location.eyes_training import WEIGHTS, EyesTrainer, EyesTraining, open_glances, schedule
+from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import Moments, SampleSettings
+from reelrl.act.location.seen_by_eyes import SeenByEyes
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.video_encoder import ClipShape, VideoEncoderSettings, frozen_video_encoder
 from reelrl.cli.main import main
@@ -102,6 +105,25 @@ def test_trained_eyes_see_frozen_what_they_saw_in_training(folder: Path, tmp_pat
         frozen_video_encoder(replace(frozen, embed_dim=8), ClipShape(1, 3, HEIGHT, WIDTH))
 
 
+def test_what_eyes_see_is_better_than_the_prior_and_worse_than_being_told(folder: Path, tmp_path: Path) -> None:
+    settings = settings_of(folder)
+    trainer = trainer_of(settings, open_glances(settings), tmp_path)
+    trainer.train()
+    trainer.run.close()
+    path = trainer.run.artifacts / WEIGHTS
+    data = MatchData.open(folder)
+    samples = SampleSettings(frames=2, stride=2, ahead_s=1.0)
+    moments = Moments.of(data, data.matches, samples, PLAN)
+    eyes = FrozenEyes(replace(SMALL, freeze_backbone=True, weights=str(path)), samples, at_once=1)
+    clips = Clips.of(data, data.matches, Store(eyes))
+    views, pov = moments.single_views()
+    scores = []
+    for baseline in (Prior(), SeenByEyes(path, {moments.matches: clips}), LastSeen(data, PLAN, samples, 2)):
+        baseline.fit(views, pov)
+        scores.append(mean_precision(baseline.answer(views, pov)["mates_now"], views.targets(pov)["mates_now"]))
+    assert scores[0] + 0.02 < scores[1] < scores[2] + 0.02
+
+
 def test_the_learning_rate_rises_and_falls() -> None:
     shares = [schedule(step / 100) for step in range(101)]
     assert max(shares) == pytest.approx(1)
@@ -121,6 +143,8 @@ def test_two_commands_lead_from_matches_to_a_net(
     short = ["--set", "samples.frames=2", "--set", "samples.ahead_s=1.0", "--epochs", "1"]
     assert main(["train", "location", str(folder), "--eyes", eyes, *runs, *short]) == 0
     assert "cnn" in capsys.readouterr().out
+    assert main(["evaluate", "location", str(tmp_path / "0002"), "--split", "val", "-o", str(tmp_path / "out")]) == 0
+    assert "seen by the eyes" in capsys.readouterr().out
     assert main(["train", "location", str(folder), "--eyes", str(tmp_path / "0002"), *runs]) == 1
     assert "give one of `reel train eyes`" in capsys.readouterr().err
 

@@ -127,7 +127,7 @@ class Clips:
         """Float32 [N, A, D]; zeros for who is not present."""
         if self.is_video:
             raise ConfigError("these are pictures, and embeddings were asked for; give the net `video`")
-        rows = self._rows(moments).float()
+        rows = self.rows(moments).float()
         parts = {"mean": [rows.mean(2)], "last": [rows[:, :, -1]], "mean+last": [rows.mean(2), rows[:, :, -1]]}
         return torch.cat(parts[pooling], dim=-1)
 
@@ -135,9 +135,9 @@ class Clips:
         """uint8 [N, A, T, 3, height, width]; black for who is not present."""
         if not self.is_video:
             raise ConfigError("only precomputed embeddings are here, and video was asked for; open the pictures")
-        return self._rows(moments)
+        return self.rows(moments)
 
-    def _rows(self, moments: Moments) -> Tensor:
+    def rows(self, moments: Moments) -> Tensor:
         """[N, A, rows of a clip, ...]"""
         stride, frames = self.eyes.stride, self.eyes.rows_per_clip
         steps = moments.row[:, None] // stride - np.arange(frames)[::-1]
