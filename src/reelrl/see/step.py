@@ -124,7 +124,9 @@ class Graphed:
                 self._steps(streams)
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=outer), _searching_for_fast_convolutions():
+        # Threads that fill pinned buffers with the next frames must not spoil the recording.
+        recording = torch.cuda.graph(self._graph, stream=outer, capture_error_mode="thread_local")
+        with recording, _searching_for_fast_convolutions():
             self._results = self._steps(streams)
         for learner, state in zip(self._learners, saved, strict=True):
             learner.rewind(state)
