@@ -6,6 +6,7 @@ import multiprocessing
 import subprocess
 import sys
 import time
+from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from reelrl.evaluation import autoencoder_pass
 from reelrl.evaluation import autoencoder_tables as tables
 from reelrl.evaluation.autoencoder_entries import contestant_settings, entries
 from reelrl.evaluation.autoencoder_model import HELD_OUT_SEED, background_of
-from reelrl.evaluation.autoencoder_pass import NAMES
+from reelrl.evaluation.autoencoder_pass import NAMES, Pass
 from reelrl.evaluation.autoencoder_race import race
 from reelrl.evaluation.autoencoder_results import Results, marks
 from reelrl.evaluation.autoencoder_scores import Scores, Ssim, psnr_db
@@ -191,6 +192,29 @@ def test_a_race_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     assert all_files(broken) == all_files(whole)
     weights = [f"Breakout-{who}_widths=_2_2_2_2_2_2_-0.safetensors" for who in ("default", "obgd")]
     assert sorted(path.name for path in (whole / "kept" / "30").iterdir()) == weights
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_scores_what_the_cpu_scores_and_goes_on_too(tmp_path: Path) -> None:
+    """While the steps are recorded as a graph, threads fetch the next frames of both games."""
+    wanted = entries([f"default{SMALL}", f"obgd{SMALL}"], ["ale:Breakout", "ale:Pacman"], 1)
+    found = {}
+    for device in ("cpu", "cuda"):
+        path = tmp_path / f"{device}.json"
+        race(wanted, 60, Results(path, {}), device=device, held_out=2, save_every=40)
+        rows = json.loads(path.read_bytes())["rows"]
+        found[device] = {(row["contestant"], row["source"]): row["at"]["60"]["mse"] for row in rows}
+    assert found["cuda"] == pytest.approx(found["cpu"], rel=0.05)
+    one = Pass(wanted[:1], 60, device="cuda", save_every=40)
+    with closing(one.learn()) as blocks:
+        assert 40 in blocks
+    saved = Checkpoints(tmp_path / "state")
+    saved.save(40, *one.state())
+    again = Pass(wanted[:1], 60, device="cuda", save_every=40)
+    checkpoint = saved.latest()
+    assert checkpoint is not None
+    assert again.resume(checkpoint)
+    assert list(again.learn())[-1] == 60
 
 
 def test_what_was_saved_of_another_race_is_not_gone_on_with(tmp_path: Path) -> None:
