@@ -2,8 +2,10 @@
 
 python benchmarks/minigop_facts.py [--clips CLIP ...] [--frames 65]
 
-flat       bits at equal PSNR-Y when all pictures get one QP, against the encoder's own QPs sent picture by picture
-per step   octaves of bits that one QP step on a whole pyramid takes: mean over four QPs, and the largest
+flat            bits at equal PSNR-Y when all pictures get one QP, against the encoder's own QPs sent picture by picture
+per step        octaves of bits that a QP step on a whole pyramid takes: mean over four QPs, the largest, as tasted
+moving, afresh  low delay: octaves of bits per pixel and level of energy at QP 40, of what prediction leaves in frames,
+                and of the key frame; in brackets what a QP step takes from them
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from typing import TYPE_CHECKING
 
 from reelrl.content.sources import open_clip
 from reelrl.encode.coding import encode_packets
+from reelrl.encode.features import analyse, clip_features
+from reelrl.encode.minigop_bits import LEAST_INTRA, STILL
 from reelrl.encode.minigop_controllers import CrfReplay
+from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_record import by_number
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import Preparation
+from reelrl.encode.minigop_source import LOW_DELAY, Preparation
+from reelrl.encode.minigop_start import Taste, taste
 from reelrl.evaluation.bd_rate import Point, bd_rate
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ CLIPS = tuple(
     f"generated:{style}?size=256x144" for style in ("street", "pan", "water", "talk", "screen", "cuts", "noise")
 )
 QPS = (28, 36, 44, 52)
+LOW_DELAY_QPS = (32, 48)
 STEP = 2
 
 
@@ -37,14 +44,29 @@ def main() -> None:
     parser.add_argument("--clips", nargs="+", default=CLIPS)
     parser.add_argument("--frames", type=int, default=65)
     args = parser.parse_args()
-    print(f"{'clip':36}  flat, % bits  octaves per step, mean  largest")
+    head = ("flat, % bits", "octaves per step, mean", "largest", "tasted", "moving", "afresh")
+    print(f"{'clip':36}  {'  '.join(head)}")
     for name in args.clips:
         clip = open_clip(name)
         prepared = Preparation(clip.window(0, min(args.frames, clip.frame_count)).load())
         flat = bd_rate([_replayed(prepared, qp) for qp in QPS], [_flat(prepared, qp) for qp in QPS]).percent
         steps = [_octaves_per_step(prepared, qp) for qp in QPS]
         shown = "-" if flat is None else f"{flat:+.1f}"
-        print(f"{name:36}  {shown:>12}  {sum(steps) / len(steps):22.3f}  {max(steps):7.3f}", flush=True)
+        tasted = taste(prepared.clip, prepared.settings)
+        assert isinstance(tasted, Taste)  # in random access
+        octaves = f"{sum(steps) / len(steps):22.3f}  {max(steps):7.3f}  {tasted.octaves_per_qp:6.3f}"
+        print(f"{name:36}  {shown:>12}  {octaves}  {_costs(prepared.clip)}", flush=True)
+
+
+def _costs(clip: Clip) -> str:
+    analysis = analyse(clip_features(clip), clip.width, clip.height)
+    levels = (float((analysis.inter_energy[1:] + STILL).sum()), float(analysis.intra_energy[0] + LEAST_INTRA))
+    bits = [probe(clip, replace(LOW_DELAY.for_clip(clip), qp=qp)).bits for qp in LOW_DELAY_QPS]
+    shown = []
+    for energy, part in zip(levels, (slice(1, None), slice(1)), strict=True):
+        fine, coarse = (math.log2(int(each[part].sum()) / (clip.width * clip.height * energy)) for each in bits)
+        shown.append(f"{(fine + coarse) / 2:+.1f} ({(fine - coarse) / (LOW_DELAY_QPS[1] - LOW_DELAY_QPS[0]):.3f})")
+    return "  ".join(shown)
 
 
 def _replayed(prepared: Preparation, qp: int) -> Point:
