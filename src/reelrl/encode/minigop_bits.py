@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 # Octaves of bits per level and pixel at QP 40, and what a QP step takes from them. Train clips, by minigop_facts.py:
-# moving -4.8 to -6.2 (0.05 to 0.28); afresh -2.4 to -2.9 (0.07 to 0.08), drawings and games -4.1 to -5.1 (0.03 to 0.05).
+# moving -4.8 to -6.2 (0.05 to 0.28); afresh -2.4 to -2.9 (0.07 to 0.08), drawings, games -4.1 to -5.1 (0.02 to 0.05).
 _MOVING, _MOVING_PER_QP = -5.8, 0.125
 _FRESH, _FRESH_PER_QP = -2.5, 0.07
 _QP = 40
