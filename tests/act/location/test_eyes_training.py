@@ -12,7 +12,7 @@ import torch
 from reelrl.act.location.baselines import LastSeen, Prior
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.eyes import FrozenEyes
-from reelrl.act.location.eyes_training import WEIGHTS, EyesTrainer, EyesTraining, open_glances, schedule
+from reelrl.act.location.eyes_training import WEIGHTS, EyesTrainer, EyesTraining, open_glances, schedule, shaken
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import Moments, SampleSettings
 from reelrl.act.location.seen_by_eyes import SeenByEyes
@@ -122,6 +122,17 @@ def test_what_eyes_see_is_better_than_the_prior_and_worse_than_being_told(folder
         baseline.fit(views, pov)
         scores.append(mean_precision(baseline.answer(views, pov)["mates_now"], views.targets(pov)["mates_now"]))
     assert scores[0] + 0.02 < scores[1] < scores[2] + 0.02
+
+
+def test_shaking_moves_a_picture_and_leaves_its_kind() -> None:
+    pictures = torch.randint(0, 256, (20, 3, 30, 40), dtype=torch.uint8)
+    shaken_ones = shaken(pictures, np.random.default_rng(0), 0.1)
+    assert shaken_ones.shape == pictures.shape
+    assert 0 <= shaken_ones.min() <= shaken_ones.max() <= 255
+    assert not torch.equal(shaken_ones, pictures.float())
+    assert torch.equal(shaken(pictures, np.random.default_rng(0), 0.0), pictures)
+    again = shaken(pictures, np.random.default_rng(0), 0.1)
+    assert torch.equal(again, shaken_ones)
 
 
 def test_the_learning_rate_rises_and_falls() -> None:

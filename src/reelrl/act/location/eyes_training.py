@@ -64,8 +64,15 @@ class EyesTraining:
     lr: float = 1e-3
     """The highest; it rises during the first tenth of the steps and then falls to nothing."""
     weight_decay: float = 0.05
+    dropout: float = 0.3
+    """Share of the embedding that each answer must do without, in training."""
+    shake: float = 0.06
+    """Pictures are moved by up to this share of their width, and made brighter or darker by three times as much."""
 
     def __post_init__(self) -> None:
+        for name in ("dropout", "shake"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it is a share from 0 to below 1")
         for name in ("stride", "epochs", "batch"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
@@ -78,15 +85,18 @@ class EyesTraining:
 class EyesNet(nn.Module):
     """An encoder, and one layer for each question."""
 
-    def __init__(self, settings: VideoEncoderSettings, picture: tuple[int, int, int], places: int) -> None:
+    def __init__(
+        self, settings: VideoEncoderSettings, picture: tuple[int, int, int], places: int, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.encoder = make_video_encoder(settings, ClipShape(1, *picture))
+        self.dropout = nn.Dropout(dropout)
         sizes = {"place": places, "heading": HEADINGS, "mates": places, "enemies": places}
         self.heads = nn.ModuleDict({name: nn.Linear(self.encoder.embed_dim, size) for name, size in sizes.items()})
 
     def forward(self, pictures: Tensor) -> dict[str, Tensor]:
         """Logits for uint8 pictures [N, 3, height, width]."""
-        features = self.encoder(pictures[:, None])[:, -1]
+        features = self.dropout(self.encoder(pictures[:, None])[:, -1])
         return {name: head(features) for name, head in self.heads.items()}
 
     def save(self, path: Path) -> None:
@@ -108,7 +118,7 @@ class EyesTrainer(EpochTrainer):
         seeding.seed_globals(seed)
         train = glances["train"]
         height, width = train.pictures.shape[2:]
-        self.net = EyesNet(settings.encoder, (3, height, width), train.mates.shape[1])
+        self.net = EyesNet(settings.encoder, (3, height, width), train.mates.shape[1], settings.dropout)
         self.optimiser = torch.optim.AdamW(self.net.parameters(), settings.lr, weight_decay=settings.weight_decay)
 
     def batches(self, rng: np.random.Generator) -> Sequence[NDArray[np.int64]]:
@@ -117,12 +127,12 @@ class EyesTrainer(EpochTrainer):
         return np.array_split(rng.permutation(count), -(-count // self.settings.batch))
 
     def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
-        del rng
         self._steps += 1
         whole = self.settings.epochs * -(-len(self.glances["train"]) // self.settings.batch)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.lr * schedule(self._steps / whole)
-        losses = self._losses(self.glances["train"], torch.from_numpy(batch))
+        train, chosen = self.glances["train"], torch.from_numpy(batch)
+        losses = _losses(self.net(shaken(train.pictures[chosen], rng, self.settings.shake)), train, chosen)
         return torch.stack(list(losses.values())).sum(), {f"loss/{name}": one.item() for name, one in losses.items()}
 
     @torch.no_grad()
@@ -145,9 +155,6 @@ class EyesTrainer(EpochTrainer):
     def keep_best(self) -> None:
         self.net.save(self.run.artifacts / WEIGHTS)
 
-    def _losses(self, glances: Glances, chosen: Tensor) -> dict[str, Tensor]:
-        return _losses(self.net(glances.pictures[chosen]), glances, chosen)
-
 
 def open_glances(settings: EyesTraining) -> dict[str, Glances]:
     """The pictures of the training and validation matches."""
@@ -162,6 +169,22 @@ def schedule(share: float) -> float:
     if share < _WARM_UP:
         return share / _WARM_UP
     return 0.5 * (1 + math.cos(math.pi * (share - _WARM_UP) / (1 - _WARM_UP)))
+
+
+def shaken(pictures: Tensor, rng: np.random.Generator, most: float, groups: int = 16) -> Tensor:
+    """Pictures moved and lit a little differently, some together, so that none is learned by heart; as floats."""
+    if not most:
+        return pictures
+    height, width = pictures.shape[2:]
+    reach = round(most * width)
+    parts = []
+    for part in torch.tensor_split(pictures, groups):
+        down, right = (int(rng.integers(-limit, limit + 1)) for limit in (reach // 2, reach))
+        rows = (torch.arange(height) + down).clamp(0, height - 1)
+        columns = (torch.arange(width) + right).clamp(0, width - 1)
+        gain = torch.from_numpy(rng.uniform(1 - 3 * most, 1 + 3 * most, len(part))).float()
+        parts.append(part[:, :, rows][:, :, :, columns].float() * gain[:, None, None, None])
+    return torch.cat(parts).clamp(0, 255)
 
 
 def _losses(said: dict[str, Tensor], glances: Glances, chosen: Tensor) -> dict[str, Tensor]:
