@@ -248,7 +248,7 @@ import sys, time
 from reelrl.encode.handshake_folder import HandshakeFolder
 folder = HandshakeFolder(sys.argv[1])
 cpu, wall = time.process_time(), time.monotonic()
-folder.wait(0, "qp", lambda waited_s: waited_s > 2)
+folder.wait(0, "qp", lambda waited_s: waited_s > 5)
 print((time.process_time() - cpu) / (time.monotonic() - wall))
 """
 
