@@ -43,7 +43,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def settings_of(folder: Path) -> EyesTraining:
-    return EyesTraining(data=str(folder), encoder=SMALL, epochs=4, batch=32, lr=5e-3)
+    return EyesTraining(data=str(folder), encoder=SMALL, epochs=4, batch=32, lr=5e-3, dropout=0.0)
 
 
 def trainer_of(settings: EyesTraining, glances: dict[str, Glances], root: Path) -> EyesTrainer:
