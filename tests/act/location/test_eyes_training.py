@@ -43,7 +43,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def settings_of(folder: Path) -> EyesTraining:
-    return EyesTraining(data=str(folder), encoder=SMALL, epochs=4, batch=32, lr=5e-3, dropout=0.0)
+    return EyesTraining(data=str(folder), encoder=SMALL, epochs=8, batch=16, lr=5e-3, dropout=0.0)
 
 
 def trainer_of(settings: EyesTraining, glances: dict[str, Glances], root: Path) -> EyesTrainer:
@@ -74,7 +74,7 @@ def test_eyes_learn_and_a_resumed_training_ends_with_the_same_bits(folder: Path,
     whole.run.close()
     assert whole.figures["val/place"] > 0.9
     half = trainer_of(settings, glances, tmp_path / "half")
-    half.epochs = 2
+    half.epochs = 4
     half.train()
     half.run.close()
     with Run.open(half.run.folder, tensorboard=False) as run:
