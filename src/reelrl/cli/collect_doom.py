@@ -1,6 +1,6 @@
 """Record matches: what each player sees, and where everybody truly is, for learning who is where.
 
-reel collect doom --matches 72 -o data/doom                  four players who roam through nine rooms
+reel collect doom --matches 80 -o data/doom                  four players who roam through nine rooms
 reel collect doom --matches 8 --map cloister -o data/doom    and a second map, to test retrieval where none was learned
 reel collect doom --check data/doom                          compare every file with its checksum
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         return _check(args.check)
     if args.matches is None or args.output is None:
-        raise ConfigError("say how many and where to: reel collect doom --matches 72 -o data/doom")
+        raise ConfigError("say how many and where to: reel collect doom --matches 80 -o data/doom")
     for name in ("matches", "jobs"):
         if getattr(args, name) < 1:
             raise ConfigError(f"--{name} {getattr(args, name)}: give 1 or more")
@@ -119,4 +119,6 @@ def _check(folder: str) -> int:
     counts = [f"{count} {split}" for split, count in by_split.items()]
     output.line("data", folder, f"{len(data.matches)} matches ({', '.join(counts)})", f"{size / 1e6:.1f} MB")
     output.line("files", len(files), "all as they were written")
+    if {"train", "val"} <= by_split.keys():
+        output.next_command(f"reel train eyes {folder}")
     return DONE

@@ -12,7 +12,7 @@ import pytest
 
 from reelrl.act.match import Match
 from reelrl.act.recording.labels import row_of
-from reelrl.act.recording.manifest import NAME, Manifest, RecordingSettings
+from reelrl.act.recording.manifest import NAME, Manifest, MapEntry, MatchEntry, RecordingSettings
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.recording.roaming import RoamingTeam
 from reelrl.act.recording.statistics import describe
@@ -22,6 +22,8 @@ from tests.act.recording.recorded import collect, short
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from reelrl.act.recording.manifest import Split
 
 ROWS = 35
 
@@ -142,11 +144,31 @@ def test_splits_are_near_their_shares_and_never_move() -> None:
     assert set(splits[:6]) == {"train", "val", "test"}, "six matches are enough to try everything"
 
 
-def test_what_a_killed_collection_left_is_cleared_away(own: Path) -> None:
+def test_the_map_of_the_first_match_gives_the_labels_whatever_was_measured_before_or_removed_since() -> None:
+    def entry(map_name: str, split: Split) -> MatchEntry:
+        return MatchEntry(f"{map_name}-0000", map_name, split, 0, 1, {})
+
+    manifest = Manifest(RecordingSettings(), maps={"never_played": MapEntry("never_played", {})})
+    assert manifest.split_of("first", 0) == "train"
+    manifest.matches = [entry("first", "train")]
+    assert [manifest.split_of(name, 0) for name in ("first", "never_played")] == ["train", "retrieval"]
+    manifest.matches = [entry("second", "retrieval")]
+    assert [manifest.split_of(name, 0) for name in ("first", "second")] == ["train", "retrieval"]
+
+
+def test_what_a_killed_collection_left_is_cleared_away_and_nothing_else(own: Path) -> None:
     (own / "matches/.unfinished-haunted_rooms-0001-ab").mkdir()
+    (own / "matches/holiday").mkdir()
     shutil.copytree(own / "matches/haunted_rooms-0000", own / "matches/haunted_rooms-0001")
     assert collect(own, 1) == []
-    assert [path.name for path in (own / "matches").iterdir()] == ["haunted_rooms-0000"]
+    assert sorted(path.name for path in (own / "matches").iterdir()) == ["haunted_rooms-0000", "holiday"]
+
+
+def test_matches_that_lost_their_manifest_are_left_alone(own: Path) -> None:
+    (own / NAME).unlink()
+    with pytest.raises(ConfigError, match=r"holds other things \(matches\) and no manifest.json"):
+        collect(own, 1)
+    assert (own / "matches/haunted_rooms-0000/labels.npz").exists()
 
 
 def test_a_match_whose_folder_was_removed_is_played_again(own: Path) -> None:
@@ -192,12 +214,10 @@ def test_a_map_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "matches").mkdir()
-    (tmp_path / "matches/holiday.jpg").write_text("sun")
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match=r"holds other things \(notes.txt\)"):
         collect(tmp_path)
-    assert (tmp_path / "matches/holiday.jpg").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_folder_has_one_writer(own: Path) -> None:
@@ -268,7 +288,7 @@ def test_a_manifest_that_cannot_be_read_says_why(own: Path, text: str, words: st
 
 
 def test_a_folder_without_matches_says_how_to_make_some(tmp_path: Path) -> None:
-    with pytest.raises(ContentError, match=r"holds no matches.*reel collect doom -o"):
+    with pytest.raises(ContentError, match=r"holds no matches.*reel collect doom --matches 80 -o"):
         MatchData.open(tmp_path)
 
 

@@ -13,7 +13,7 @@ from reelrl.act.recording import manifest as manifests
 from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.manifest import FileFacts, Manifest, MapEntry, MatchEntry
 from reelrl.act.recording.maps import MapPlan
-from reelrl.act.recording.recorder import record
+from reelrl.act.recording.recorder import ASIDE, record
 from reelrl.act.recording.survey import plain_name, survey
 from reelrl.content.pictures import save_png
 from reelrl.errors import ConfigError, GameError
@@ -141,7 +141,8 @@ class Collection:
         self.manifest.matches = [entry for entry in self.manifest.matches if (matches / entry.id).is_dir()]
         there = {entry.id for entry in self.manifest.matches}
         for folder in matches.glob("*"):
-            if folder.name not in there:
+            ours = folder.name.startswith(ASIDE) or folder.name.rpartition("-")[0] in self.manifest.maps
+            if ours and folder.name not in there:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -151,10 +152,12 @@ def _match_id(map_name: str, number: int) -> str:
 
 def _refuse_strange(folder: Path) -> None:
     """A folder with other things in it was hardly meant, and a cleaning must not meet foreign files."""
-    ours = {manifests.NAME, "maps", "matches", ".lock"}
-    strange = sorted(path.name for path in folder.iterdir() if path.name not in ours)
-    if strange and not (folder / manifests.NAME).exists():
-        raise ConfigError(f"{folder} holds other things ({strange[0]}) and no matches; give an empty folder")
+    if (folder / manifests.NAME).exists():
+        return
+    # The manifest is there before the first match: matches without one have lost it, and are not ours to clear away.
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in {"maps", ".lock"})
+    if strange:
+        raise ConfigError(f"{folder} holds other things ({strange[0]}) and no {manifests.NAME}; give an empty folder")
 
 
 def _check_same(folder: Path, before: RecordingSettings, now: RecordingSettings) -> None:

@@ -50,8 +50,9 @@ class RecordingSettings:
     def __post_init__(self) -> None:
         if self.video not in VIDEO_WRITERS:
             raise ConfigError(f"video is {self.video!r}{did_you_mean(self.video, VIDEO_WRITERS)}")
-        if self.players < 1 or self.skip < 1:
-            raise ConfigError(f"players is {self.players} and skip is {self.skip}; give 1 or more of both")
+        for name in ("players", "skip"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
         if not (math.isfinite(self.seconds) and self.rows >= 1):
             raise ConfigError(f"seconds is {self.seconds}; a match has one row at least, {self.skip / TICRATE:.2f} s")
 
@@ -140,8 +141,11 @@ class Manifest:
         self.matches = sorted([*self.matches, match], key=lambda each: (order.index(each.map), each.id))
 
     def split_of(self, map_name: str, number: int) -> Split:
-        """Places are labels of the first map alone; matches on any other are for retrieval."""
-        if map_name != next(iter(self.maps), map_name):
+        """Places are labels of the first map with a match alone; matches on any other are for retrieval."""
+        # Matches decide, not the list of maps: one may have been measured and then never played on.
+        labelled = {each.map for each in self.matches if each.split != "retrieval"}
+        retrieved = {each.map for each in self.matches if each.split == "retrieval"}
+        if map_name in retrieved or labelled - {map_name}:
             return "retrieval"
         return "val" if number % 20 in _VALIDATION else "test" if number % 20 in _TEST else "train"
 
@@ -153,7 +157,8 @@ class Manifest:
         path = folder / NAME
         if not path.exists():
             raise ContentError(
-                f"{folder} holds no matches: there is no {NAME}; make some with `reel collect doom -o {folder}`"
+                f"{folder} holds no matches: there is no {NAME} in it; give a folder that "
+                "`reel collect doom --matches 80 -o FOLDER` made"
             )
         try:
             with _readable(path):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reelrl.act.recording.manifest import RecordingSettings
     from reelrl.act.recording.maps import MapPlan
 
-_ASIDE = ".unfinished-"
+ASIDE = ".unfinished-"
 _WARM_UP_S = 4.0  # nobody is recorded where matches begin, which is always the same
 
 
@@ -41,7 +41,7 @@ def record(
     halted: Callable[[], bool] = lambda: False,
 ) -> tuple[Labels, dict[str, FileFacts]]:
     """Play a match into `folder`; returns its labels and files by name. `halted` is asked at every row."""
-    aside = folder.with_name(f"{_ASIDE}{folder.name}-{secrets.token_hex(4)}")
+    aside = folder.with_name(f"{ASIDE}{folder.name}-{secrets.token_hex(4)}")
     try:
         aside.mkdir(parents=True)
         labels = _play(aside, scenario, plan, settings, seed, halted)
