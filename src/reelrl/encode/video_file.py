@@ -46,8 +46,8 @@ class Av1Writer:
             return
         self._closed = True
         settings = self._session.settings
-        self._packets += [packet.data for packet in self._session.flush()]
-        self._session.close()
+        with self._session:  # closed whether or not it can finish
+            self._packets += [packet.data for packet in self._session.flush()]
         write_bitstream(self._path, self._packets, settings.width, settings.height, settings.fps)
 
     def abort(self) -> None:

@@ -121,7 +121,8 @@ class Collection:
         if entry is not None:
             if entry.scenario != scenario:
                 raise ConfigError(
-                    f"{self.folder} has matches on {entry.scenario}, also called {name}; rename {scenario}"
+                    f"{self.folder} has matches on {entry.scenario}, also called {name}; give that as --map, "
+                    f"or rename {scenario}"
                 )
             path = self.folder / "maps" / f"{name}.json"
             entry.files[f"maps/{name}.json"].check(path)
