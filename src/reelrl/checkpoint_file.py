@@ -51,8 +51,9 @@ def load(path: str | Path) -> CheckpointFile:
 
     try:
         with Path(path).open("rb") as file:
-            pickled = file.read(4).startswith(_PICKLES)
-        if pickled:
+            begin = file.read(9)
+        # One of ours may begin with the same byte: it is a part of its header's length, and the header follows.
+        if begin.startswith(_PICKLES) and not begin.endswith(b"{"):
             raise CheckpointError(f"{path} is a pickle, which runs code when it is loaded; give one that reel saved")
         with safe_open(path, "np") as file:
             facts = json.loads((file.metadata() or {})["reelrl"])

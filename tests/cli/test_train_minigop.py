@@ -222,6 +222,15 @@ def test_logs_of_a_data_set_are_found_whatever_their_ending(tmp_path: Path) -> N
         data_set(str(tmp_path / "*.mkv"), None, None)
 
 
+def test_a_checkpoint_file_is_no_pickle_whatever_the_length_of_its_header(tmp_path: Path) -> None:
+    path, begins = tmp_path / "c.pt", set()
+    for padding in range(0, 256, 8):  # headers have whole multiples of eight bytes
+        checkpoint_file.save(path, 1, {"a": np.arange(3.0)}, {"pad": "x" * padding})
+        begins.add(path.read_bytes()[0])
+        assert checkpoint_file.load(path).state["pad"] == "x" * padding
+    assert 0x80 in begins
+
+
 def test_a_checkpoint_file_comes_back_and_damage_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint_epoch_5.pt"
     checkpoint_file.save(path, 7, {"a": np.arange(6.0).reshape(2, 3)}, {"x": [1, None]})
