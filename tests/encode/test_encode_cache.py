@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from reelrl.encode.coding import encode_clip
 from reelrl.encode.encode_cache import Encode, Stream, cached_encode, encode_key, measured
 from reelrl.encode.settings import EncoderSettings
 from reelrl.files import cache_dir
+from reelrl.kept import keep
 from tests.encode.makers import scene
 
 SETTINGS = EncoderSettings(preset=10, ssim=True, recon=False)
@@ -65,6 +67,14 @@ def test_a_damaged_file_is_made_anew() -> None:
     path.write_bytes(path.read_bytes()[:-40])
     assert made("damaged") == first
     assert cached_encode(scene(frames=3), SETTINGS, "damaged", never) == first
+
+
+def test_vmaf_is_told_only_where_it_was_asked_for() -> None:
+    plain = made("seen by VMAF")
+    path = cache_dir() / "minigop" / f"{encode_key(scene(frames=3), SETTINGS, 'seen by VMAF')}.json"
+    keep(path, json.dumps(asdict(replace(plain, vmaf=80.0))).encode())
+    assert cached_encode(scene(frames=3), SETTINGS, "seen by VMAF", never) == plain
+    assert cached_encode(scene(frames=3), SETTINGS, "seen by VMAF", never, with_vmaf=True).quality["vmaf"] == 80
 
 
 def test_a_replay_can_be_checked_by_the_hash() -> None:

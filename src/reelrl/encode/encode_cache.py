@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.content.quality import mean_of_frame_psnr, psnr_of_mean_mse, vmaf
@@ -107,7 +107,9 @@ def cached_encode(
     path = cache_dir() / "minigop" / f"{encode_key(clip, settings, decisions)}.json"
     if (found := kept(path)) is not None:
         known = Encode(**json.loads(found))
-        if known.vmaf is not None or not with_vmaf:
+        if not with_vmaf:
+            return replace(known, vmaf=None)  # or else a table would have it for some encodes only
+        if known.vmaf is not None:
             return known
     made = measured(clip, make(), with_vmaf=with_vmaf)
     keep(path, json.dumps(asdict(made)).encode())
