@@ -155,11 +155,16 @@ def test_the_terms_weights_cost_the_policy_no_chance() -> None:
     assert torch.equal(draw, other_draw)
 
 
+def _alone(made: DoomTraining) -> DoomTraining:
+    return replace(made, task={**made.task, "num_players": 1})
+
+
 @pytest.mark.parametrize(
     ("made", "told"),
     [
         (lambda: training(eyes={**TINY_EYES, "freeze_backbone": True}), "frozen.*teach its own projector only"),
         (lambda: replace(training(), algorithm_name="vdn"), "vdn has no loss.*use mappo or ippo"),
+        (lambda: _alone(training()), "num_players is 1; play with two or more"),
     ],
 )
 def test_where_it_makes_no_sense_it_is_refused(made: Any, told: str) -> None:

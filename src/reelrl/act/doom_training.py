@@ -103,6 +103,11 @@ def require_eyes_that_learn(settings: DoomTraining) -> None:
             f"{settings.algorithm_name} has no loss that a contrastive term can join; "
             f"use {' or '.join(WITH_OBJECTIVE)}, or leave the contrastive weight at 0"
         )
+    if settings.task.get("num_players") == 1:
+        raise ConfigError(
+            "a contrastive term compares teammates' views, and num_players is 1; "
+            "play with two or more, or leave the contrastive weight at 0"
+        )
     eyes = read_encoder_settings(settings.actor.get("video_encoder_cfg"))
     if eyes.freeze_backbone:
         raise ConfigError(
