@@ -31,7 +31,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_matches(root / "data", 14, elsewhere=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REELRL_CACHE", str(root / "cache"))
-        for seed, weight in (("0", "0.02"), ("1", "0.02"), ("0", "0")):
+        for seed, weight in (("0", "2"), ("1", "2"), ("0", "0")):
             train(root, "--seed", seed, "--contrastive-weight", weight, "--epochs", "6")
     return root
 
@@ -111,7 +111,7 @@ def test_runs_about_other_moments_are_not_compared(world: Path, capsys: pytest.C
 def test_contestants_are_named_by_what_differs() -> None:
     from reelrl import config
 
-    base = LocationTraining(data="d")
+    base = config.override(LocationTraining(data="d"), ["net.contrastive.loss_weight=1.0"])
     groups = [config.override(base, changes) for changes in _CHANGES]
     assert names(groups[:2]) == ["net", "net without term"]
     assert names([groups[0], groups[2]]) == ["net, self_pairs False", "net, self_pairs True"]

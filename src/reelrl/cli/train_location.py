@@ -2,7 +2,7 @@
 
 reel train location DATA --eyes runs/0001                    with eyes of `reel train eyes`; a frame is encoded once
 reel train location DATA                                     the same with EfficientNet-Lite0, which saw other pictures
-reel train location DATA --contrastive-weight 0              the same net without the contrastive term
+reel train location DATA --contrastive-weight 0.1            views of one moment are brought together besides
 reel train location DATA --config location-video             an encoder that learns with the net, from pictures
 reel train location DATA --embeddings FOLDER --precomputed   embeddings made before; no video is looked at
 reel train location --resume runs/0007                       go on where a run stopped
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
     add("--eyes", metavar="RUN", help="a run of `reel train eyes`, whose encoder is used frozen")
-    add("--contrastive-weight", type=float, metavar="W", help="of the contrastive term in the loss (0: without it)")
+    add("--contrastive-weight", type=float, metavar="W", help="of the contrastive term, per pair of views (default 0)")
     add("--epochs", type=int, metavar="N", help="at most so many (default 40)")
     add("--embeddings", metavar="FOLDER", help="keep embeddings there, and take those that are (default: the cache)")
     add("--precomputed", action="store_true", help="look at no video: all embeddings must be there")

@@ -61,7 +61,9 @@ def load_nets(
             )
         trained = TrainedNet(folder.folder, int(folder.meta["seed"]), settings, net, scenes)
         grouped.setdefault(config.dumps(settings), []).append(trained)
-    return dict(zip(names([group[0].settings for group in grouped.values()]), grouped.values(), strict=True))
+    # Seeds of contestants are compared one by one, whatever the order of words on the command line.
+    groups = [sorted(group, key=lambda each: each.seed) for group in grouped.values()]
+    return dict(zip(names([group[0].settings for group in groups]), groups, strict=True))
 
 
 def names(groups: Sequence[LocationTraining]) -> list[str]:

@@ -149,7 +149,8 @@ def retrieval_table(found: Sequence[Found]) -> tuple[list[str], Rows]:
 
 def tables(evaluation: Evaluation, found: Sequence[Found]) -> str:
     """All of it as Markdown."""
-    parts = []
+    matches = len(evaluation.scenes.moments[evaluation.split].matches)
+    parts = ["One match alone: intervals say nothing about others."] if matches == 1 else []
     for views in VIEWS:
         parts.append(f"### {VIEW_NAMES[views]}")
         parts.append(_markdown(*score_table(evaluation, views, "macro_ap")))

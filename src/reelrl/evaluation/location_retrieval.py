@@ -72,8 +72,9 @@ def find_all(nets: dict[str, list[TrainedNet]], split: str, apart_s: float) -> l
 
 
 def _spaced(moments: Moments, apart_rows: int) -> Moments:
-    """Moments of each match at least that far apart, with two players or more."""
-    return moments.take((moments.row % apart_rows == moments.row.min() % apart_rows) & (moments.present.sum(1) > 1))
+    """Moments of each match at least that far apart, with two players or more; of one side, where there are two."""
+    apart = (moments.row % apart_rows == moments.row.min() % apart_rows) & (moments.side == moments.side.min())
+    return moments.take(apart & (moments.present.sum(1) > 1))
 
 
 def _found(

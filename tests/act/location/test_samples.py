@@ -132,3 +132,4 @@ def test_random_views_are_of_those_present_and_never_of_nobody() -> None:
     full = pov[present.all(1)].sum(1)
     assert np.mean(full == 1) == pytest.approx(0.5 + 0.5 / 4, abs=0.08)
     assert set(full) == {1, 2, 3, 4}
+    assert (random_views(present, rng, 2).sum(1) == np.minimum(present.sum(1), 2)).all()

@@ -44,9 +44,14 @@ def epoch_batches(
     return batches
 
 
-def random_views(present: Marks, rng: np.random.Generator) -> Marks:
-    """Whose eyes [N, A] are used for an answer: one player's in half of the moments, else any number of them."""
+def random_views(present: Marks, rng: np.random.Generator, wanted: int | None = None) -> Marks:
+    """Whose eyes [N, A] are used for an answer: `wanted` of those present, or all if they are fewer.
+
+    None: one player's in half of the moments, else any number of them.
+    """
     lots = np.where(present, rng.random(present.shape), 2.0)
     count = np.where(rng.random(len(present)) < 0.5, 1, rng.integers(1, present.sum(1) + 1))
+    if wanted is not None:
+        count = np.full(len(present), wanted)
     ranks = lots.argsort(1).argsort(1)
     return present & (ranks < count[:, None])

@@ -196,7 +196,7 @@ def _losses(said: dict[str, Tensor], glances: Glances, chosen: Tensor) -> dict[s
 
     return {
         "place": cross_entropy(said["place"], glances.place[chosen], ignore_index=-1),
-        "heading": cross_entropy(said["heading"], glances.heading[chosen]),
+        "heading": cross_entropy(said["heading"], glances.heading[chosen], ignore_index=-1),
         "mates": marks("mates"),
         "enemies": marks("enemies"),
     }

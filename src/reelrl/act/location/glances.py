@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from reelrl.act.location.samples import occupied, places_of
+from reelrl.errors import ContentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ class Glances:
     place: Tensor
     """[N], the player's own; -1 is nowhere."""
     heading: Tensor
-    """[N], a number below HEADINGS."""
+    """[N], a number below HEADINGS; -1 is unknown."""
     mates: Tensor
     """Bool [N, places]: one of the team is there and on the screen; `enemies` likewise."""
     enemies: Tensor
@@ -54,7 +55,13 @@ class Glances:
             for player, seen in enumerate(_seen(labels, rows, plan)):
                 alive = labels.alive[rows, player]
                 parts.append([torch.from_numpy(each[alive]) for each in (pictures[player], *seen)])
-        return cls(*(torch.cat(part) for part in zip(*parts, strict=True)))
+        found = cls(*(torch.cat(part) for part in zip(*parts, strict=True)))
+        if not found.mates.any() and not found.enemies.any():
+            raise ContentError(
+                f"nobody is on anybody's screen in {data.folder}, so there is nothing to learn about others; eyes need "
+                "matches of `reel collect doom`, which tell who sees whom"
+            )
+        return found
 
 
 def _seen(labels: Labels, rows: np.ndarray, plan: MapPlan) -> Iterator[tuple[np.ndarray, ...]]:
@@ -67,6 +74,8 @@ def _seen(labels: Labels, rows: np.ndarray, plan: MapPlan) -> Iterator[tuple[np.
         on_screen = np.where(labels.sees_mate[rows, player], players, -1)
         foes = np.where(labels.sees_enemy[rows, player], monsters, -1)
         foes = np.concatenate([foes, np.where(ours, -1, on_screen)], axis=1)
-        heading = (labels.angle[rows, player] % 360 / (360 / HEADINGS)).astype(np.int64) % HEADINGS
+        angle = labels.angle[rows, player]
+        heading = (np.nan_to_num(angle) % 360 / (360 / HEADINGS)).astype(np.int64) % HEADINGS
+        heading = np.where(np.isfinite(angle), heading, -1)
         mates = occupied(np.where(ours, on_screen, -1), count)
         yield players[:, player], heading, mates, occupied(foes, count)

@@ -87,7 +87,7 @@ def matches_of(data: Matches, split: str, map_name: str) -> list[MatchInfo]:
     if len(mine) < LEAST.get(split, 0):
         raise ContentError(
             f"{data.folder} has {len(mine)} matches of split {split!r} on map {map_name}, and {LEAST[split]} are "
-            "needed; `reel collect doom` adds more to it"
+            f"needed; six matches have all splits: reel collect doom --matches 6 -o {data.folder}"
         )
     return mine
 

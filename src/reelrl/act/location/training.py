@@ -23,7 +23,7 @@ from reelrl.act.location.batches import epoch_batches, random_views
 from reelrl.act.location.embeddings import Pooling
 from reelrl.act.location.epochs import EpochTrainer
 from reelrl.act.location.net import HEADS, CrossEgoVideoLocationNet
-from reelrl.act.location.net_settings import LocationNetSettings
+from reelrl.act.location.net_settings import ContrastiveSettings, LocationNetSettings
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings
 from reelrl.act.video_encoder import VideoEncoderSettings
@@ -47,7 +47,10 @@ def usual_encoder() -> VideoEncoderSettings:
 
 
 def usual_net() -> LocationNetSettings:
-    return LocationNetSettings(num_places=1, embed_dim=1)
+    """As validation matches chose it: agents that look at each other, and no contrastive term (docs/location.md)."""
+    return LocationNetSettings(
+        num_places=1, embed_dim=1, fusion="transformer", contrastive=ContrastiveSettings(loss_weight=0.0)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +121,7 @@ class LocationTrainer(EpochTrainer):
 
     def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
         moments = self.scenes.moments["train"].take(batch)
-        pov = random_views(moments.present, rng)
+        pov = random_views(moments.present, rng, self.settings.net.num_pov_agents)
         output = watch(self.net, self.scenes.clips["train"], moments, self.settings.pooling, pov)
         truth = {head: torch.from_numpy(marks).float() for head, marks in moments.targets(pov).items()}
         losses = [
@@ -128,7 +131,8 @@ class LocationTrainer(EpochTrainer):
         loss = torch.stack(losses).mean()
         figures = {"loss/location": loss.item()}
         if output.contrastive is not None:
-            term = output.contrastive.loss
+            # Per pair, so that a weight means the same in large batches and in small ones.
+            term = output.contrastive.loss / max(len(output.contrastive.logits) - 1, 1)
             loss = loss + self.settings.net.contrastive.loss_weight * term
             figures |= {"loss/contrastive": term.item(), "temperature": output.contrastive.temperature.item()}
         return loss, figures
