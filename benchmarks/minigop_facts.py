@@ -20,10 +20,11 @@ from reelrl.encode.coding import encode_packets
 from reelrl.encode.features import analyse, clip_features
 from reelrl.encode.minigop_bits import LEAST_INTRA, STILL
 from reelrl.encode.minigop_controllers import CrfReplay
+from reelrl.encode.minigop_preparation import Preparation
 from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_record import by_number
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import LOW_DELAY, Preparation
+from reelrl.encode.minigop_source import LOW_DELAY
 from reelrl.encode.minigop_start import Taste, taste
 from reelrl.evaluation.bd_rate import Point, bd_rate
 

@@ -19,8 +19,8 @@ from reelrl import checkpoint_file, policy_file
 from reelrl.cli.main import main, with_dashes
 from reelrl.content.sources import open_clip
 from reelrl.encode.learned_minigop import LearnedMiniGop, load_controller
+from reelrl.encode.minigop_preparation import open_source
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import open_source
 from reelrl.encode.minigop_state import NAMES
 from reelrl.errors import CheckpointError, ConfigError, ContentError
 from reelrl.evaluation.minigop_training import MiniGopTrainer

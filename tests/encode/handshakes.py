@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.content.writers import IvfReader, write_video
-from reelrl.encode.minigop_source import LOW_DELAY, open_source
+from reelrl.encode.minigop_preparation import open_source
+from reelrl.encode.minigop_source import LOW_DELAY
 from tests.encode.makers import scene
 
 if TYPE_CHECKING:

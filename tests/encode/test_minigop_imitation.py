@@ -12,8 +12,8 @@ import pytest
 from reelrl.encode.learned_minigop import load_controller
 from reelrl.encode.minigop import MiniGopEpisode, PlannedMiniGop
 from reelrl.encode.minigop_imitation import INPUTS, Imitation, fit, inputs, misfit
+from reelrl.encode.minigop_preparation import open_source
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import open_source
 from reelrl.errors import CheckpointError, ReelError
 from tests.encode.makers import scene
 

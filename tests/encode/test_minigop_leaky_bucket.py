@@ -13,8 +13,9 @@ from reelrl.content.clip import Clip, concatenate
 from reelrl.encode.minigop import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, Situation
 from reelrl.encode.minigop_bits import BitsModel, Pictures
 from reelrl.encode.minigop_leaky_bucket import LeakyBucket
+from reelrl.encode.minigop_preparation import Preparation
 from reelrl.encode.minigop_run import MiniGopRun, run_controller
-from reelrl.encode.minigop_source import LOW_DELAY, Preparation
+from reelrl.encode.minigop_source import LOW_DELAY
 from reelrl.encode.minigop_start import starting_qp
 from reelrl.evaluation.minigop import buffer_use
 from tests.encode.makers import scene

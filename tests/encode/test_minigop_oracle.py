@@ -10,9 +10,10 @@ import pytest
 from reelrl.encode.learned_minigop import load_controller
 from reelrl.encode.minigop_controllers import Fixed, RateModel
 from reelrl.encode.minigop_oracle import DirectSearch
+from reelrl.encode.minigop_preparation import Preparation
 from reelrl.encode.minigop_reference import RdCurve
 from reelrl.encode.minigop_run import MiniGopRun, run_controller
-from reelrl.encode.minigop_source import RANDOM_ACCESS, Preparation
+from reelrl.encode.minigop_source import RANDOM_ACCESS
 from reelrl.errors import ConfigError
 from reelrl.evaluation.minigop import Contestant
 from tests.encode.makers import scene

@@ -15,11 +15,12 @@ from reelrl.encode.minigop_controllers import CrfReplay, Fixed, RateModel
 from reelrl.encode.minigop_export import read_qp_file, write_qp_file, zones_text
 from reelrl.encode.minigop_leaky_bucket import LeakyBucket
 from reelrl.encode.minigop_plan import layers_of, spans_of
+from reelrl.encode.minigop_preparation import Preparation, open_source
 from reelrl.encode.minigop_probe import probe
 from reelrl.encode.minigop_pyramid import Rounding
 from reelrl.encode.minigop_record import record_of, replay
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import LOW_DELAY, RANDOM_ACCESS, Preparation, open_source
+from reelrl.encode.minigop_source import LOW_DELAY, RANDOM_ACCESS
 from reelrl.errors import ConfigError
 from tests.encode.makers import bytes_of, scene, squared_error
 

@@ -16,8 +16,9 @@ from reelrl.encode.handshake_encoder import HandshakeEncoder
 from reelrl.encode.handshake_folder import TRAINER, HandshakeFolder
 from reelrl.encode.handshake_source import HandshakeSource
 from reelrl.encode.minigop_controllers import CrfReplay
+from reelrl.encode.minigop_preparation import open_source
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import RANDOM_ACCESS, open_source
+from reelrl.encode.minigop_source import RANDOM_ACCESS
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout, HandshakeError, RunError
 from tests.encode.handshakes import (
     CLIP,

@@ -134,8 +134,8 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
 def _steered(job: EncodeJob, policy: str, args: argparse.Namespace, watch: _Watch) -> MiniGopRun:
     """The clip coded by the policy, and its decisions exported where that was asked for."""
     from reelrl.encode.learned_minigop import load_controller
+    from reelrl.encode.minigop_preparation import open_source
     from reelrl.encode.minigop_run import run_controller
-    from reelrl.encode.minigop_source import open_source
 
     controller = load_controller(policy)
     if controller.privileged:

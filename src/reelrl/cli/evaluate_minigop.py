@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _protocol(args: argparse.Namespace) -> Protocol:
-    from reelrl.encode.minigop_source import HEADROOM
+    from reelrl.encode.minigop_preparation import HEADROOM
     from reelrl.encode.settings import EncoderSettings
     from reelrl.evaluation.minigop import Protocol
     from reelrl.evaluation.superblock import numbers

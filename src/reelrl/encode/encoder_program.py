@@ -11,9 +11,9 @@ from reelrl.encode import coding
 from reelrl.encode.backends import probe
 from reelrl.encode.coding import Encoded
 from reelrl.encode.handshake_encoder import AskTrainer, HandshakeEncoder
+from reelrl.encode.minigop_preparation import open_source
 from reelrl.encode.minigop_probe import remember
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import open_source
 from reelrl.encode.minigop_start import starting_qp
 from reelrl.encode.pass_log import PassLog
 from reelrl.encode.settings import EncoderSettings

@@ -18,8 +18,9 @@ from reelrl import names
 from reelrl.content.clip import Clip
 from reelrl.encode import minigop_record
 from reelrl.encode.minigop import MAX_DELTA, Goal, MiniGopController, MiniGopFeedback, Situation
+from reelrl.encode.minigop_preparation import Preparation
 from reelrl.encode.minigop_reference import Account, RdCurve
-from reelrl.encode.minigop_source import RANDOM_ACCESS, InProcessSource, Preparation
+from reelrl.encode.minigop_source import RANDOM_ACCESS, InProcessSource
 from reelrl.encode.minigop_state import LIMIT, NAMES, observation
 from reelrl.encode.superblock_checks import opened
 from reelrl.errors import ConfigError, InvalidStateError

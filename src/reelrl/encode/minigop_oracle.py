@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reelrl.encode.minigop_controllers import Fixed, RateModel
+from reelrl.encode.minigop_preparation import HEADROOM
 from reelrl.encode.minigop_pyramid import OCTAVES_PER_QP
 from reelrl.encode.minigop_reference import RdCurve
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import HEADROOM
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from reelrl.encode.minigop import MiniGopEpisode, Situation
+    from reelrl.encode.minigop_preparation import Preparation
     from reelrl.encode.minigop_run import MiniGopRun
-    from reelrl.encode.minigop_source import InProcessSource, Preparation
+    from reelrl.encode.minigop_source import InProcessSource
 
 
 class DirectSearch:

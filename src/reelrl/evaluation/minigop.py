@@ -16,7 +16,7 @@ from reelrl.content.catalogue import split_of
 from reelrl.content.clip import concatenate
 from reelrl.content.sources import open_clip
 from reelrl.encode.minigop import Goal
-from reelrl.encode.minigop_source import HEADROOM
+from reelrl.encode.minigop_preparation import HEADROOM
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError
 from reelrl.evaluation.minigop_modes import MODES, crf_encode, mode_encode, structured

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop_imitation import Example, Imitation, fit, misfit
-from reelrl.encode.minigop_source import Preparation
+from reelrl.encode.minigop_preparation import Preparation
 from reelrl.errors import ConfigError
 from reelrl.evaluation.minigop import Contestant, Protocol, beginning, encode_all
 

@@ -15,15 +15,15 @@ from reelrl.encode.features import frame_features
 from reelrl.encode.learned_minigop import LearnedMiniGop, load_controller
 from reelrl.encode.minigop_imitation import Imitation
 from reelrl.encode.minigop_oracle import DirectSearch
+from reelrl.encode.minigop_preparation import Preparation
 from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import Preparation
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
     from reelrl.encode.minigop import MiniGopController
     from reelrl.evaluation.minigop import Protocol
 
-_CODE = ("bits", "plan", "probe", "pyramid", "source", "start", "state")
+_CODE = ("bits", "plan", "preparation", "probe", "pyramid", "source", "start", "state")
 """Modules between a controller's words and the encoder."""
 
 
