@@ -13,6 +13,7 @@ from reelrl.act import doom_training, state_tree
 from reelrl.act.frozen_video import EMBEDDING
 from reelrl.act.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play
 from reelrl.act.training import STAGE, DoomExperiment, with_frames
+from reelrl.act.video_model import Eyes
 from reelrl.errors import ConfigError
 from reelrl.runs import Run, RunFolder
 from tests.act.small_training import small_training
@@ -130,7 +131,9 @@ def test_algorithms_by_name_take_our_models(name: str) -> None:
     critic = small.critic if usual.critic["name"] == "video_central_critic" else small.actor
     training = replace(small, algorithm_name=name, algorithm=usual.algorithm, critic=critic)
     changes = {"off_policy_collected_frames_per_batch": 12, "off_policy_n_envs_per_worker": 1}
-    DoomExperiment(replace(training, experiment={**training.experiment, **changes}), seed=0).close()
+    made = DoomExperiment(replace(training, experiment={**training.experiment, **changes}), seed=0)
+    made.close()
+    assert any(isinstance(module, Eyes) for module in made.policy.modules())
 
 
 def test_an_unknown_algorithm_is_refused_by_name() -> None:

@@ -174,6 +174,7 @@ def test_a_fork_of_the_trainer_does_not_end_the_match() -> None:
             os._exit(0)
     os.waitpid(child, 0)
     play(env, 3)
+    assert all(Path(f"/proc/{pid}").exists() for pid in env.pids)
     env.close()
 
 

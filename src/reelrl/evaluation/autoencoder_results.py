@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from reelrl import __version__, config
@@ -48,10 +49,13 @@ class Results:
         for entry in wanted:
             row = self.rows.get(entry.key)
             # Settings that came later than the file are as they are by default.
-            if row and config.merge(AutoEncoderSettings(), row["settings"]) != entry.settings:
+            was = config.merge(AutoEncoderSettings(), row["settings"]) if row else entry.settings
+            now = entry.settings
+            changed = [each.name for each in fields(was) if getattr(was, each.name) != getattr(now, each.name)]
+            if changed:
                 raise ConfigError(
-                    f"{self.path} has {entry.contestant} on {entry.source} with other settings than asked for now; "
-                    "write to another file"
+                    f"{self.path} has {entry.contestant} on {entry.source} with other settings than asked for now "
+                    f"({', '.join(changed)}); write to another file"
                 )
         return [entry for entry in wanted if not self._whole(entry, frames)]
 
