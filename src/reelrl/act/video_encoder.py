@@ -27,6 +27,7 @@ from reelrl.names import resolve
 ENCODERS: dict[str, str] = {
     "cnn": "reelrl.act.video_backbones:Cnn",
     "video-transformer": "reelrl.act.video_backbones:VideoTransformer",
+    "eyes": "reelrl.act.location.eyes_net:TrainedEyes",
     "streaming-ae": "reelrl.act.video_backbones:StreamingAutoEncoderEyes",
     "effnet-lite0": "reelrl.act.pretrained_backbones:EffnetLite0",
     **dict.fromkeys(("siglip", "siglip2", "clip", "dinov2"), "reelrl.act.pretrained_backbones:HubImages"),

@@ -1,7 +1,7 @@
-"""Train an encoder on single pictures of recorded matches: where the player is and looks, and whom it sees where.
+"""Train eyes on single pictures of recorded matches: where the player is and looks, and whom it sees where.
 
-reel train eyes DATA                                 some minutes on one core
-reel train eyes DATA --set encoder.embed_dim=128
+reel train eyes DATA                                 small eyes, some minutes on one core
+reel train eyes DATA --config eyes-gpu               sharp ones, some minutes on a GPU
 reel train eyes --resume runs/0007                   go on where a run stopped
 reel train location DATA --eyes runs/0007            nets on what these eyes see
 
@@ -30,11 +30,13 @@ _TOLD = {name: f"val/{name}" for name in ("loss", "place", "heading", "mates", "
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
-    add("--epochs", type=int, metavar="N", help="so many (default 8)")
+    add("--epochs", type=int, metavar="N", help="so many (default 4)")
     options.add_settings(parser)
     add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
     options.add_seed(parser)
     add("--resume", metavar="RUN", help="continue this run; its own settings and seed hold")
+    add("--device", metavar="NAME", help="cpu or cuda (default: a GPU where there is one)")
+    add("--jobs", type=int, default=1, metavar="N", help="processes that decode videos (default 1)")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
 
@@ -43,16 +45,16 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.runs import Run
     from reelrl.see.devices import use_device
 
-    use_device("cpu", args.threads)
+    device = use_device(args.device, args.threads)
     settings, seed = _settings(args)
-    glances = open_glances(settings)
+    settings, glances = open_glances(settings, args.jobs)
     made = (
         Run.open(args.resume)
         if args.resume
         else Run.create(args.output_dir, settings, stage=STAGE, name="eyes", seed=seed, facts={"threads": args.threads})
     )
     with made as run_folder:
-        trainer = EyesTrainer(settings, seed, run_folder, glances)
+        trainer = EyesTrainer(settings, seed, run_folder, glances, device)
         _introduce(args, trainer)
         outcome = train_and_tell(trainer, len(glances["train"]), "pictures", _TOLD)
         return _conclude(trainer, outcome)

@@ -84,8 +84,10 @@ def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
 
 
 def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> LocationTraining:
-    """The settings with the encoder of another run, as it saw there: frozen, one picture at a time."""
+    """The settings with the eyes of another run, frozen, and a memory of what they read off every frame."""
     from reelrl.act.location.eyes_training import WEIGHTS, EyesTraining
+    from reelrl.act.location.training import net_with_memory
+    from reelrl.act.video_encoder import VideoEncoderSettings
     from reelrl.runs import RunFolder
 
     if not args.eyes:
@@ -93,9 +95,10 @@ def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> Location
     folder = RunFolder(args.eyes)
     if folder.stage != "eyes":
         raise ConfigError(f"--eyes {args.eyes} is a run of `reel train {folder.stage}`; give one of `reel train eyes`")
-    eyes = folder.settings(EyesTraining)
-    encoder = replace(eyes.encoder, freeze_backbone=True, weights=str(folder.artifacts / WEIGHTS))
-    return replace(settings, encoder=encoder, picture_size=eyes.picture_size, encoder_frames=1)
+    weights = str(folder.artifacts / WEIGHTS)
+    encoder = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=weights)
+    size = folder.settings(EyesTraining).picture_size
+    return replace(settings, encoder=encoder, picture_size=size, pooling="memory", net=net_with_memory())
 
 
 def _run_folder(args: argparse.Namespace, settings: LocationTraining, seed: int, scenes: Scenes) -> Run:

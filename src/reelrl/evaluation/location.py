@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from reelrl.act.location.baselines import baselines
-from reelrl.act.location.eyes_training import WEIGHTS as EYES
 from reelrl.act.location.net import HEADS
 from reelrl.act.location.scenes import Scenes
 from reelrl.act.location.seen_by_eyes import SeenByEyes
@@ -100,21 +99,14 @@ def _contestants(
 ) -> Iterator[tuple[str, list[Answering]]]:
     """Names, and who answers: one for each seed."""
     known = baselines(scenes.data, scenes.plan, scenes.samples, one_view=views == "one")
-    eyes = _eyes(nets)
-    if eyes is not None:
+    if scenes.settings.encoder.model_type == "eyes":
         by_matches = {moments.matches: scenes.clips[split] for split, moments in scenes.moments.items()}
-        known["seen by the eyes"] = SeenByEyes(eyes, by_matches)
+        known["seen by the eyes"] = SeenByEyes(by_matches, scenes.data.rows_per_second)
     for name, baseline in known.items():
         baseline.fit(*seen_through(scenes.moments["train"], views))
         yield name, [lambda _, moments, pov: baseline.answer(moments, pov)]  # noqa: B023  # used before the next one
     for name, group in nets.items():
         yield name, [net.answer for net in group]
-
-
-def _eyes(nets: dict[str, list[TrainedNet]]) -> str | None:
-    """The file of the eyes that the first net has, if `reel train eyes` made them."""
-    weights = next(iter(nets.values()))[0].settings.encoder.weights
-    return weights if weights is not None and weights.endswith(EYES) else None
 
 
 def _counted(who: Answering, scenes: Scenes, split: str, views: Views) -> dict[str, Counts]:

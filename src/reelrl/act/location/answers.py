@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Answers = dict[str, NDArray[np.float32]]
 """A probability for each place [N, places], by head."""
-_AT_ONCE = 256  # moments
+_AT_ONCE = 512  # moments
 
 
 def watch(
@@ -26,7 +26,14 @@ def watch(
 ) -> LocationOutput:
     """One pass of the net over all of the moments; `pov` are the eyes that the answer may come from."""
     device = next(net.parameters()).device
-    seen = {"video": clips.video(moments)} if clips.is_video else {"embeddings": clips.embeddings(moments, pooling)}
+    if pooling == "memory":
+        histories, which, steps = clips.histories(moments)
+        remembered = torch.unflatten(net.remember(histories.flatten(0, 1).to(device)), 0, histories.shape[:2])
+        seen = {"remembered": remembered[torch.from_numpy(which), :, torch.from_numpy(steps)]}
+    elif clips.is_video:
+        seen = {"video": clips.video(moments)}
+    else:
+        seen = {"embeddings": clips.embeddings(moments, pooling)}
     return net(  # type: ignore[no-any-return]
         **{name: value.to(device) for name, value in seen.items()},
         present=torch.from_numpy(moments.present).to(device),

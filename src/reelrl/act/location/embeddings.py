@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from reelrl.act.location.samples import Moments
     from reelrl.act.recording.reader import Matches, MatchInfo
 
-Pooling = Literal["mean", "last", "mean+last"]
-"""How the embeddings of a clip's frames become one: their mean, the newest, or both side by side."""
+Pooling = Literal["mean", "last", "mean+last", "memory"]
+"""How the embeddings of frames become one: the mean over a clip, the newest, or both side by side; or what a net with a
+memory makes of all frames since the match began."""
 
 
 class Store:
@@ -90,9 +91,11 @@ class Store:
 class Clips:
     """The rows of some matches, in one table."""
 
-    def __init__(self, table: Tensor, starts: NDArray[np.int64], counts: NDArray[np.int64], eyes: Eyes) -> None:
+    def __init__(self, table: Tensor, players: NDArray[np.int64], counts: NDArray[np.int64], eyes: Eyes) -> None:
+        """`players` and `counts` of rows are those of each match."""
         self.table, self.eyes = table, eyes
-        self._starts, self._counts = starts, counts
+        self._players, self._counts = players, counts
+        self._starts = np.cumsum(players * counts) - players * counts
 
     @classmethod
     def of(cls, data: Matches, matches: Sequence[MatchInfo], store: Store) -> Clips:
@@ -100,14 +103,13 @@ class Clips:
         new = [info for info in matches if not store.has(info)]
         total = sum(info.players * -(-info.frames // store.eyes.stride) for info in new)
         with Progress("look", total, unit="frames") as progress:
-            arrays = [store.rows(data, info, progress.update) for info in matches]
+            arrays = [_of_the_living(data, info, store, progress.update) for info in matches]
         shapes = {array.shape[2:] for array in arrays}
         if len(shapes) != 1:
             raise ContentError(f"matches in {data.folder} give arrays of {sorted(shapes)}; record them alike")
         table = torch.from_numpy(np.concatenate([array.reshape(-1, *array.shape[2:]) for array in arrays]))
-        sizes = np.array([array.shape[0] * array.shape[1] for array in arrays])
-        counts = np.array([array.shape[1] for array in arrays])
-        return cls(table, np.cumsum(sizes) - sizes, counts, store.eyes)
+        players, counts = np.array([array.shape[:2] for array in arrays]).T
+        return cls(table, players, counts, store.eyes)
 
     @property
     def is_video(self) -> bool:
@@ -129,6 +131,8 @@ class Clips:
             raise ConfigError("these are pictures, and embeddings were asked for; give the net `video`")
         rows = self.rows(moments).float()
         parts = {"mean": [rows.mean(2)], "last": [rows[:, :, -1]], "mean+last": [rows.mean(2), rows[:, :, -1]]}
+        if pooling not in parts:
+            raise ConfigError(f"pooling {pooling!r} is done by a net; give it the `histories`")
         return torch.cat(parts[pooling], dim=-1)
 
     def video(self, moments: Moments) -> Tensor:
@@ -136,6 +140,21 @@ class Clips:
         if not self.is_video:
             raise ConfigError("only precomputed embeddings are here, and video was asked for; open the pictures")
         return self.rows(moments)
+
+    def histories(self, moments: Moments) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:
+        """All that the players of the moments' matches saw until the last of the moments: float32 [M, A, rows, D].
+
+        With it, for each moment: which of the M it is in, and which row it is. The dead saw nothing: zeros.
+        """
+        matches, which = np.unique(moments.match, return_inverse=True)
+        steps, agents = moments.row // self.eyes.stride, moments.present.shape[1]
+        found = torch.zeros(len(matches), agents, int(steps.max()) + 1, self.table.shape[1])
+        for one, match in zip(found, matches, strict=True):
+            count, rows = self._counts[match], min(int(self._counts[match]), one.shape[1])
+            for player in range(self._players[match]):
+                start = self._starts[match] + player * count
+                one[player, :rows] = self.table[start : start + rows]
+        return found, which, steps
 
     def rows(self, moments: Moments) -> Tensor:
         """[N, A, rows of a clip, ...]"""
@@ -148,3 +167,10 @@ class Clips:
         found = self.table.new_zeros(*index.shape, *self.table.shape[1:])
         found[present] = self.table[torch.from_numpy(index)[present]]
         return found
+
+
+def _of_the_living(data: Matches, info: MatchInfo, store: Store, on_rows: Callable[[int], None]) -> NDArray[Any]:
+    """The rows of a match, zero while the player is dead: its view is of no use then."""
+    rows = store.rows(data, info, on_rows).copy()
+    rows[~data.match(info.id).labels.alive[:: store.eyes.stride].T] = 0
+    return rows

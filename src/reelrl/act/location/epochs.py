@@ -29,16 +29,20 @@ if TYPE_CHECKING:
 
 Outcome = Literal["done", "stopped"]
 KEEP = 2  # checkpoints
+_WARM_UP = 0.1  # share of all steps in which the learning rate rises
 
 
 class EpochTrainer(ABC):
-    """`epochs` at most, and not more than `patience` without a better one."""
+    """`epochs` at most, and not more than `patience` without a better one.
+
+    `lr` is the highest learning rate: it rises during the first tenth of the steps and then falls to nothing.
+    """
 
     net: torch.nn.Module
     optimiser: torch.optim.Optimizer
 
-    def __init__(self, seed: int, run: Run, epochs: int, patience: int) -> None:
-        self.seed, self.run, self.epochs, self.patience = seed, run, epochs, patience
+    def __init__(self, seed: int, run: Run, *, epochs: int, patience: int, lr: float) -> None:
+        self.seed, self.run, self.epochs, self.patience, self.lr = seed, run, epochs, patience, lr
         run.checkpoints = Checkpoints(run.checkpoints.folder, keep=KEEP)
         self.epoch = 0
         self.best_epoch, self.best_score = 0, -math.inf
@@ -118,7 +122,9 @@ class EpochTrainer(ABC):
         batches = self.batches(rng)
         sums: dict[str, float] = {}
         self.net.train()
-        for batch in batches:
+        for number, batch in enumerate(batches, 1):
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.lr * schedule((self.epoch + number / len(batches)) / self.epochs)
             for name, value in self._step(batch, rng).items():
                 sums[name] = sums.get(name, 0.0) + value / len(batches)
             on_batch(len(batch))
@@ -149,3 +155,10 @@ class EpochTrainer(ABC):
         }
         arrays, plain = state_tree.split(tree)
         self.run.checkpoint(self.epoch, arrays, {"training": plain, "chance": seeding.capture_globals()})
+
+
+def schedule(share: float) -> float:
+    """The learning rate as a share of the highest, after a share of all steps."""
+    if share < _WARM_UP:
+        return share / _WARM_UP
+    return 0.5 * (1 + math.cos(math.pi * (share - _WARM_UP) / (1 - _WARM_UP)))

@@ -1,7 +1,7 @@
-"""Eyes for the location net: an encoder that learns from single pictures what is on them.
+"""Eyes for the location net: a net that learns from single pictures what is on them.
 
-    reel train eyes DATA                       the encoder, once
-    reel train location DATA --eyes RUN        nets on its kept embeddings, as many as you like
+    reel train eyes DATA                       once
+    reel train location DATA --eyes RUN        nets on what it reads off every frame, as many as you like
 
 Every picture is a sample of its own with plain questions, so this takes minutes where the location net, which hears of
 whole teams alone, would take hours. Only training matches are learned from; validation matches choose the epoch.
@@ -9,42 +9,39 @@ whole teams alone, would take hours. Only training matches are learned from; val
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from reelrl import seeding
 from reelrl.act.location.embeddings import Store
 from reelrl.act.location.epochs import EpochTrainer
 from reelrl.act.location.eyes import Thumbnails
-from reelrl.act.location.glances import HEADINGS, Glances
+from reelrl.act.location.eyes_net import KINDS, OF_A_PLACE, EyesNet, EyesSettings, somebody
+from reelrl.act.location.glances import Glances, look, on_columns
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings
 from reelrl.act.location.scenes import label_map, matches_of
 from reelrl.act.recording.xego import open_matches
-from reelrl.act.video_encoder import ClipShape, VideoEncoderSettings, make_video_encoder
-from reelrl.errors import CheckpointError, ConfigError
-from reelrl.files import atomic_path
+from reelrl.errors import ConfigError
+from reelrl.evaluation.parallel import processes
+from reelrl.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from reelrl.act.location.glances import Seen
+    from reelrl.act.recording.reader import MatchInfo
     from reelrl.runs import Run
 
 WEIGHTS = "eyes.safetensors"
-_WARM_UP = 0.1  # share of all steps in which the learning rate rises
-
-
-def usual_eyes() -> VideoEncoderSettings:
-    return VideoEncoderSettings(model_type="cnn", channels=(24, 48, 64), embed_dim=256)
+_AT_ONCE = 256  # pictures, in validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,57 +51,27 @@ class EyesTraining:
     data: str
     map: str | None = None
     """Whose places are learned; None: the one map that the training matches are on."""
-    encoder: VideoEncoderSettings = field(default_factory=usual_eyes)
+    net: EyesSettings = field(default_factory=EyesSettings)
     picture_size: tuple[int, int] | None = None
     """Height and width that pictures are shrunk to; None: as they were recorded."""
     stride: int = 2
     """Rows from one picture to the next."""
-    epochs: int = 8
+    epochs: int = 4
     batch: int = 128
-    lr: float = 1e-3
-    """The highest; it rises during the first tenth of the steps and then falls to nothing."""
+    lr: float = 2e-3
+    """The highest; it rises and falls."""
     weight_decay: float = 0.05
-    dropout: float = 0.3
-    """Share of the embedding that each answer must do without, in training."""
-    shake: float = 0.06
-    """Pictures are moved by up to this share of their width, and made brighter or darker by three times as much."""
+    shake: float = 0.04
+    """Pictures are moved by up to this share of their width, and made brighter or darker by five times as much."""
 
     def __post_init__(self) -> None:
-        for name in ("dropout", "shake"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it is a share from 0 to below 1")
+        if not 0 <= self.shake < 0.2:
+            raise ConfigError(f"shake is {self.shake}; it is a share from 0 to below 0.2")
         for name in ("stride", "epochs", "batch"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
         if not 0 < self.lr < 1:
             raise ConfigError(f"lr is {self.lr}; give a number between 0 and 1")
-        if self.encoder.freeze_backbone:
-            raise ConfigError("encoder.freeze_backbone is true: frozen eyes learn nothing; set it to false")
-
-
-class EyesNet(nn.Module):
-    """An encoder, and one layer for each question."""
-
-    def __init__(
-        self, settings: VideoEncoderSettings, picture: tuple[int, int, int], places: int, dropout: float = 0.0
-    ) -> None:
-        super().__init__()
-        self.encoder = make_video_encoder(settings, ClipShape(1, *picture))
-        self.dropout = nn.Dropout(dropout)
-        sizes = {"place": places, "heading": HEADINGS, "mates": places, "enemies": places}
-        self.heads = nn.ModuleDict({name: nn.Linear(self.encoder.embed_dim, size) for name, size in sizes.items()})
-
-    def forward(self, pictures: Tensor) -> dict[str, Tensor]:
-        """Logits for uint8 pictures [N, 3, height, width]."""
-        features = self.dropout(self.encoder(pictures[:, None])[:, -1])
-        return {name: head(features) for name, head in self.heads.items()}
-
-    def save(self, path: Path) -> None:
-        from safetensors.torch import save_file
-
-        tensors = {name: value.detach().cpu().contiguous() for name, value in self.state_dict().items()}
-        with atomic_path(path, error=CheckpointError) as temporary:
-            save_file(tensors, temporary)
 
 
 class EyesTrainer(EpochTrainer):
@@ -112,91 +79,146 @@ class EyesTrainer(EpochTrainer):
 
     net: EyesNet
 
-    def __init__(self, settings: EyesTraining, seed: int, run: Run, glances: dict[str, Glances]) -> None:
-        super().__init__(seed, run, settings.epochs, settings.epochs)
-        self.settings, self.glances = settings, glances
+    def __init__(
+        self,
+        settings: EyesTraining,
+        seed: int,
+        run: Run,
+        glances: dict[str, Glances],
+        device: str | torch.device = "cpu",
+    ) -> None:
+        super().__init__(seed, run, epochs=settings.epochs, patience=settings.epochs, lr=settings.lr)
+        self.settings, self.device = settings, torch.device(device)
+        self.glances = {split: each.to(device) for split, each in glances.items()}
         seeding.seed_globals(seed)
-        train = glances["train"]
-        height, width = train.pictures.shape[2:]
-        self.net = EyesNet(settings.encoder, (3, height, width), train.mates.shape[1], settings.dropout)
+        self.net = EyesNet(settings.net).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.AdamW(self.net.parameters(), settings.lr, weight_decay=settings.weight_decay)
 
     def batches(self, rng: np.random.Generator) -> Sequence[NDArray[np.int64]]:
         count = len(self.glances["train"])
-        self._steps = self.epoch * -(-count // self.settings.batch)
         return np.array_split(rng.permutation(count), -(-count // self.settings.batch))
 
     def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
-        self._steps += 1
-        whole = self.settings.epochs * -(-len(self.glances["train"]) // self.settings.batch)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.settings.lr * schedule(self._steps / whole)
-        train, chosen = self.glances["train"], torch.from_numpy(batch)
-        losses = _losses(self.net(shaken(train.pictures[chosen], rng, self.settings.shake)), train, chosen)
-        return torch.stack(list(losses.values())).sum(), {f"loss/{name}": one.item() for name, one in losses.items()}
+        glances = self.glances["train"].take(torch.from_numpy(batch).to(self.device))
+        glances = shaken(glances, rng, self.settings.shake)
+        losses = self._losses(self._look(glances.pictures), glances)
+        total = torch.stack(list(losses.values()))
+        return total.sum(), {f"loss/{name}": value for name, value in zip(losses, total.detach().tolist(), strict=True)}
 
     @torch.no_grad()
     def validate(self) -> tuple[float, dict[str, float]]:
         self.net.eval()
-        glances = self.glances["val"]
-        parts = [self.net(part) for part in torch.split(glances.pictures, 256)]
-        said = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        loss = sum(one.item() for one in _losses(said, glances, torch.arange(len(glances))).values())
-        there = glances.place >= 0
-        figures = {
-            "place": (said["place"].argmax(1) == glances.place)[there].float().mean().item(),
-            "heading": (said["heading"].argmax(1) == glances.heading).float().mean().item(),
-            "mates": mean_precision(said["mates"].numpy(), glances.mates.numpy()),
-            "enemies": mean_precision(said["enemies"].numpy(), glances.enemies.numpy()),
-            "loss": loss,
-        }
-        return -loss, {f"val/{name}": value for name, value in figures.items()}
+        glances, parts, truths, losses, right = self.glances["val"], [], [], 0.0, np.zeros(2)
+        for numbers in torch.split(torch.arange(len(glances), device=self.device), _AT_ONCE):
+            part = glances.take(numbers)
+            said = self._look(part.pictures)
+            share = len(numbers) / len(glances)
+            losses += share * torch.stack(list(self._losses(said, part).values())).sum().item()
+            place = _by_place(said["own"]).logsumexp(2).argmax(1)
+            right += share * np.array(
+                [
+                    (place == part.cell.div(OF_A_PLACE, rounding_mode="floor")).float().mean().item(),
+                    (said["heading"].argmax(1) == part.heading).float().mean().item(),
+                ]
+            )
+            parts.append(_by_place(somebody(said["columns"])).logsumexp(-1).cpu())
+            truths.append(_by_place(self._truth(part).any(1)).any(-1).cpu())
+        found, truth = torch.cat(parts).numpy(), torch.cat(truths).numpy()
+        figures = {name: mean_precision(found[:, kind], truth[:, kind]) for kind, name in enumerate(KINDS)}
+        figures |= {"place": float(right[0]), "heading": float(right[1]), "loss": losses}
+        return -losses, {f"val/{name}": value for name, value in figures.items()}
 
     def keep_best(self) -> None:
         self.net.save(self.run.artifacts / WEIGHTS)
 
+    def _look(self, pictures: Tensor) -> dict[str, Tensor]:
+        """In half precision where that is faster; what is said is float32."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            said = self.net(pictures.contiguous(memory_format=torch.channels_last))
+        return {name: each.float() for name, each in said.items()}
 
-def open_glances(settings: EyesTraining) -> dict[str, Glances]:
-    """The pictures of the training and validation matches."""
+    def _truth(self, glances: Glances) -> Tensor:
+        net = self.settings.net
+        where = (glances.seen_cell, glances.seen_kind, glances.seen_span)
+        return on_columns(*where, net.cells, net.columns, net.picture[1])
+
+    def _losses(self, said: dict[str, Tensor], glances: Glances) -> dict[str, Tensor]:
+        """Nats per picture; what is on the screen where are many questions, and add up."""
+
+        def marks(logits: Tensor, truth: Tensor) -> Tensor:
+            return binary_cross_entropy_with_logits(logits, truth.float(), reduction="none").flatten(1).sum(1).mean()
+
+        truth = self._truth(glances)
+        return {
+            "own": cross_entropy(said["own"], glances.cell, ignore_index=-1),
+            "heading": cross_entropy(said["heading"], glances.heading, ignore_index=-1),
+            "view": marks(said["view"], glances.view),
+            "columns": marks(said["columns"], truth),
+            "somebody": marks(somebody(said["columns"]), truth.any(1)),
+        }
+
+
+def open_glances(settings: EyesTraining, jobs: int = 1) -> tuple[EyesTraining, dict[str, Glances]]:
+    """The pictures of the training and validation matches, and the settings with a net that fits them.
+
+    Videos are decoded in `jobs` processes, and their pictures kept in the cache.
+    """
     data = open_matches(settings.data)
-    name = label_map(data, settings.map)
-    store = Store(Thumbnails(SampleSettings(frames=1, stride=settings.stride), settings.picture_size))
-    return {split: Glances.of(data, matches_of(data, split, name), store, data.map(name)) for split in ("train", "val")}
+    settings = replace(settings, map=label_map(data, settings.map))
+    matches = {split: matches_of(data, split, str(settings.map)) for split in ("train", "val")}
+    glances, total = {}, sum(map(len, matches.values()))
+    with Progress("look", total, unit="matches") as progress, processes(min(jobs, total)) as work:
+        for split, mine in matches.items():
+            seen = []
+            for each in work(_look, [(settings, info) for info in mine]):
+                seen.append(each)
+                progress.update(1)
+            glances[split] = Glances.of(_store(settings), data, mine, seen)
+    height, width = glances["train"].pictures.shape[2:]
+    net = replace(settings.net, places=glances["train"].places, picture=(height, width))
+    return replace(settings, net=net), glances
 
 
-def schedule(share: float) -> float:
-    """The learning rate as a share of the highest, after a share of all steps."""
-    if share < _WARM_UP:
-        return share / _WARM_UP
-    return 0.5 * (1 + math.cos(math.pi * (share - _WARM_UP) / (1 - _WARM_UP)))
+def _store(settings: EyesTraining) -> Store:
+    return Store(Thumbnails(SampleSettings(frames=1, stride=settings.stride), settings.picture_size))
 
 
-def shaken(pictures: Tensor, rng: np.random.Generator, most: float, groups: int = 16) -> Tensor:
-    """Pictures moved and lit a little differently, some together, so that none is learned by heart; as floats."""
+def _look(task: tuple[EyesTraining, MatchInfo]) -> Seen:
+    settings, info = task
+    data = open_matches(settings.data)
+    try:
+        return look(_store(settings), data, info, data.map(str(settings.map)))
+    finally:
+        data.close()
+
+
+def shaken(glances: Glances, rng: np.random.Generator, most: float) -> Glances:
+    """Pictures moved and lit a little differently, each in its own way, so that none is learned by heart; as floats.
+
+    Who is on the screen moves with its picture, or off it.
+    """
     if not most:
-        return pictures
-    height, width = pictures.shape[2:]
-    reach = round(most * width)
-    parts = []
-    for part in torch.tensor_split(pictures, groups):
-        down, right = (int(rng.integers(-limit, limit + 1)) for limit in (reach // 2, reach))
-        rows = (torch.arange(height) + down).clamp(0, height - 1)
-        columns = (torch.arange(width) + right).clamp(0, width - 1)
-        gain = torch.from_numpy(rng.uniform(1 - 3 * most, 1 + 3 * most, len(part))).float()
-        parts.append(part[:, :, rows][:, :, :, columns].float() * gain[:, None, None, None])
-    return torch.cat(parts).clamp(0, 255)
+        return glances
+    pictures, device = glances.pictures, glances.pictures.device
+    count, _, height, width = pictures.shape
+    reach = max(1, round(most * width))
+
+    def drawn(low: float, high: float, *shape: int) -> Tensor:
+        return torch.from_numpy(rng.uniform(low, high, (count, *shape)).astype(np.float32)).to(device)
+
+    right, down = drawn(-reach, reach).round().long(), drawn(-reach / 2, reach / 2).round().long()
+    rows = (torch.arange(height, device=device) - down[:, None]).clamp(0, height - 1)
+    columns = (torch.arange(width, device=device) - right[:, None]).clamp(0, width - 1)
+    which = torch.arange(count, device=device)[:, None, None, None]
+    colours = torch.arange(3, device=device)[:, None, None]
+    moved = pictures[which, colours, rows[:, None, :, None], columns[:, None, None]]
+    # Light, and a tint, as being hit reddens the whole screen.
+    gain = drawn(1 - 5 * most, 1 + 5 * most, 1, 1, 1) * drawn(1 - 2 * most, 1 + 2 * most, 3, 1, 1)
+    return replace(
+        glances, pictures=(moved * gain).clamp(0, 255), seen_span=glances.seen_span + right[:, None, None].float()
+    )
 
 
-def _losses(said: dict[str, Tensor], glances: Glances, chosen: Tensor) -> dict[str, Tensor]:
-    """Nats per picture; places with somebody on the screen are questions of their own, and add up."""
-
-    def marks(name: str) -> Tensor:
-        truth = getattr(glances, name)[chosen].float()
-        return binary_cross_entropy_with_logits(said[name], truth, reduction="none").sum(1).mean()
-
-    return {
-        "place": cross_entropy(said["place"], glances.place[chosen], ignore_index=-1),
-        "heading": cross_entropy(said["heading"], glances.heading[chosen], ignore_index=-1),
-        "mates": marks("mates"),
-        "enemies": marks("enemies"),
-    }
+def _by_place(cells: Tensor) -> Tensor:
+    """[..., cells] as [..., places, cells of a place]."""
+    return torch.unflatten(cells, -1, (-1, OF_A_PLACE))

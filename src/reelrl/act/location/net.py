@@ -1,10 +1,12 @@
 """`CrossEgoVideoLocationNet`: from what some players see to the places that hold teammates and enemies.
 
     video [B, A, T, C, H, W] ─► encoder ─┐
-    embeddings [B, A, D] ────────────────┴─► present views [N, D] ─► projector (─► L2 norm) [N, P] ─► contrastive loss
+    embeddings [B, A, D] ────────────────┤
+    readings [B, A, T, D] ─► memory ─────┴─► present views [N, D] ─► projector (─► L2 norm) [N, P] ─► contrastive loss
                                                                         │
       logits {head: [B, places]} ◄─ layers ◄─ [fused; side] ◄─ fuser ◄──┴─ a subset of the agents [B, A, P]
 
+Readings by place (`place_features`) are remembered, fused and answered place by place, as place_memory.py tells.
 The projector sees each view alone. Teammates are needed for the loss only: one agent at inference works.
 """
 
@@ -20,6 +22,7 @@ from reelrl import config
 from reelrl.act.location.contrastive import ContrastiveOutput, CrossEgoContrastive, Projector
 from reelrl.act.location.fuser import AgentFuser
 from reelrl.act.location.net_settings import LocationNetSettings
+from reelrl.act.location.place_memory import PlaceMemory, PlaceReader
 from reelrl.act.video_encoder import ClipShape, encode_frozen, frozen_video_encoder, make_video_encoder
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.files import atomic_path, explain_os_error
@@ -37,6 +40,8 @@ _WANTED = {
     "embeddings by setting embed_dim in place of video_encoder and clip",
     "embeddings": "it has no encoder and reads precomputed embeddings: give embeddings=[B, A, D], or make a net for "
     "video by setting video_encoder and clip in place of embed_dim",
+    "readings": "it has a memory and reads histories of readings by place: give embeddings=[B, A, T, D], or "
+    "remembered=[B, A, places * memory_dim] as `remember` gave it",
 }
 
 
@@ -64,6 +69,14 @@ class CrossEgoVideoLocationNet(nn.Module):
         learns = encoder is not None and any(weight.requires_grad for weight in encoder.parameters())
         self.encoder = encoder if learns else None
         self._frozen = () if encoder is None or learns else (encoder,)
+        if settings.place_features is not None:
+            self.memory: PlaceMemory | None = PlaceMemory(
+                settings.num_places, settings.place_features, settings.memory_dim
+            )
+            self.projector = _projector(settings, settings.num_places * settings.memory_dim)
+            self.reader = PlaceReader(settings, HEADS)
+            return
+        self.memory = None
         self.projector = _projector(settings, encoder.embed_dim if encoder else settings.embed_dim or 0)
         self.fuser = AgentFuser(
             settings.fusion, settings.proj_dim, settings.fused_agent_dim, num_agents=settings.num_agents
@@ -77,6 +90,7 @@ class CrossEgoVideoLocationNet(nn.Module):
         *,
         video: Tensor | None = None,
         embeddings: Tensor | None = None,
+        remembered: Tensor | None = None,
         present: Tensor | None = None,
         team: Tensor | None = None,
         moments: Tensor | None = None,
@@ -85,23 +99,36 @@ class CrossEgoVideoLocationNet(nn.Module):
     ) -> LocationOutput:
         """Give uint8 `video` [B, A, T, C, H, W] or `embeddings` [B, A, D], whichever the net was made for.
 
+        A net with a memory reads `embeddings` [B, A, T, D] that end at the moment asked about, or what it `remembered`.
+
         present   bool [B, A]: whose views there are, the dead having none; all, if not given
         team      [B]: the side that the row's agents play for, 0 or 1
         moments   [B]: rows with the same number show the same moment; each row another one, if not given
         subset    bool [B, A]: whose views may be used for the answer; if not given, in training `num_pov_agents`
                   of those present, drawn with `generator`, else all
         """
-        views = self._views(video, embeddings)
+        views = self._views(video, embeddings, remembered)
         present = _mask(present, views, "present")
-        z, contrastive = self._project(self._encode(views[present]), present, moments)
+        seen = self._encode(views[present])
+        z, contrastive = self._project(seen, present, moments)
         subset = self._subset(present, generator) if subset is None else _mask(subset, views, "subset") & present
+        side = _sides(team, present)
+        if self.memory is not None:
+            by_place = torch.unflatten(seen, 1, (self.settings.num_places, -1))
+            return LocationOutput(self.reader(by_place, z, present, subset, side), subset, contrastive)
         everyone = z.new_zeros(*present.shape, z.shape[1])
         everyone[present] = z
         known = self.fuser(everyone, subset)
         if self.side is not None:
-            known = torch.cat([known, self.side(_sides(team, known))], 1)
+            known = torch.cat([known, self.side(side)], 1)
         known = self.layers(known)
         return LocationOutput({name: head(known) for name, head in self.heads.items()}, subset, contrastive)
+
+    def remember(self, embeddings: Tensor) -> Tensor:
+        """What is remembered after each of the frames [N, T, D] of some views: [N, T, places * memory_dim]."""
+        if self.memory is None:
+            raise ConfigError("this net has no memory; set place_features, for embeddings that are laid out by place")
+        return self.memory(torch.unflatten(embeddings, 2, (self.settings.num_places, -1))).flatten(2)  # type: ignore[no-any-return]
 
     def save(self, path: str | Path) -> None:
         """Weights and settings in one safetensors file."""
@@ -128,22 +155,32 @@ class CrossEgoVideoLocationNet(nn.Module):
             raise CheckpointError(f"{path} holds no location net ({error}); give one that reel saved") from error
         return net.eval()
 
-    def _views(self, video: Tensor | None, embeddings: Tensor | None) -> Tensor:
-        """What was given, if it is what this net reads."""
-        reads = "embeddings" if self.settings.video_encoder is None else "video"
-        given = {name: value for name, value in (("video", video), ("embeddings", embeddings)) if value is not None}
-        if list(given) != [reads]:
+    def _views(self, video: Tensor | None, embeddings: Tensor | None, remembered: Tensor | None) -> Tensor:
+        """What was given, if it is what this net reads: [B, A, ...]."""
+        named = (("video", video), ("embeddings", embeddings), ("remembered", remembered))
+        given = {name: value for name, value in named if value is not None}
+        settings = self.settings
+        shapes: dict[str, tuple[int | None, ...]] = {"embeddings": (settings.embed_dim,)}
+        reads = "embeddings"
+        if settings.video_encoder is not None:
+            reads, shapes = "video", {"video": settings.clip or ()}
+        elif self.memory is not None:
+            width = settings.num_places * settings.memory_dim
+            reads, shapes = "readings", {"embeddings": (None, settings.embed_dim), "remembered": (width,)}
+        if len(given) != 1 or not given.keys() <= shapes.keys():
             raise ConfigError(f"the net was given {' and '.join(given) or 'nothing'}; {_WANTED[reads]}")
-        views, shape = given[reads], self.settings.clip or (self.settings.embed_dim,)
-        if views.dim() != 2 + len(shape) or tuple(views.shape[2:]) != shape:
-            wanted = ", ".join(map(str, shape))
-            raise ConfigError(f"{reads} has shape {tuple(views.shape)}; this net reads [B, A, {wanted}]")
-        if reads == "video" and views.dtype is not torch.uint8:
+        ((name, views),) = given.items()
+        if not _fits(views.shape[2:], shapes[name]):
+            wanted = ", ".join("T" if size is None else str(size) for size in shapes[name])
+            raise ConfigError(f"{name} has shape {tuple(views.shape)}; this net reads [B, A, {wanted}]")
+        if name == "video" and views.dtype is not torch.uint8:
             raise ConfigError(f"video is {views.dtype}; give the pixels as uint8, the encoder scales them itself")
         return views
 
     def _encode(self, views: Tensor) -> Tensor:
         """Present views [N, ...] as embeddings [N, D]."""
+        if self.memory is not None and views.dim() == 3:
+            return self.remember(views)[:, -1]
         if self._frozen:
             return encode_frozen(self._frozen[0], views).mean(1)
         if self.encoder is None:
@@ -214,11 +251,18 @@ def _mask(mask: Tensor | None, views: Tensor, name: str) -> Tensor:
     return mask
 
 
-def _sides(team: Tensor | None, known: Tensor) -> Tensor:
+def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    """Whether it is as wanted, where None is any size but nothing."""
+    return len(shape) == len(wanted) and all(
+        size == want if want is not None else size > 0 for size, want in zip(shape, wanted, strict=True)
+    )
+
+
+def _sides(team: Tensor | None, present: Tensor) -> Tensor:
     if team is None:
-        return torch.zeros(len(known), dtype=torch.long, device=known.device)
-    if team.shape != known.shape[:1] or team.is_floating_point() or bool(((team < 0) | (team > 1)).any()):
+        return torch.zeros(len(present), dtype=torch.long, device=present.device)
+    if team.shape != present.shape[:1] or team.is_floating_point() or bool(((team < 0) | (team > 1)).any()):
         raise ConfigError(
-            f"team is {team.dtype} of shape {tuple(team.shape)}; give 0 or 1 for each of {len(known)} rows"
+            f"team is {team.dtype} of shape {tuple(team.shape)}; give 0 or 1 for each of {len(present)} rows"
         )
     return team.long()

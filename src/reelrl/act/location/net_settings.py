@@ -41,6 +41,11 @@ class LocationNetSettings:
     video_encoder: VideoEncoderSettings | None = None
     clip: tuple[int, int, int, int] | None = None
     """T, C, H and W of the video that the encoder sees."""
+    place_features: int | None = None
+    """Numbers that the embeddings hold of each place, one place after the other, as eyes give them; the net then has a
+    memory and reads a history of them. None: embeddings of any kind."""
+    memory_dim: int = 64
+    """Numbers that are remembered of each place."""
     proj_dim: int = 128
     fusion: Fusion = "mean"
     fused_agent_dim: int = 128
@@ -62,7 +67,15 @@ class LocationNetSettings:
             raise ConfigError(f"a net reads either embeddings (embed_dim) or video (video_encoder); {both} set")
         if (self.video_encoder is None) != (self.clip is None):
             raise ConfigError(f"video_encoder and clip belong together; clip is {self.clip}, as (T, C, H, W)")
-        sizes = ("num_places", "embed_dim", "proj_dim", "fused_agent_dim", "hidden_dim", "num_agents", "num_pov_agents")
+        if self.place_features is not None and self.embed_dim != self.num_places * self.place_features:
+            raise ConfigError(
+                f"embed_dim is {self.embed_dim}, and {self.num_places} places with place_features = "
+                f"{self.place_features} make {self.num_places * self.place_features}; they must be the same"
+            )
+        if self.place_features is not None and (self.memory_dim % 4 or self.hidden_dim % 4):
+            raise ConfigError(f"memory_dim = {self.memory_dim} and hidden_dim = {self.hidden_dim} must divide by 4")
+        widths = ("embed_dim", "place_features", "memory_dim", "proj_dim", "fused_agent_dim", "hidden_dim")
+        sizes = ("num_places", *widths, "num_agents", "num_pov_agents")
         for name in sizes:
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.eyes import FrozenEyes, Thumbnails
@@ -65,12 +65,20 @@ class Scenes:
         """The settings with the places, the agents and the input of the net as they are here."""
         clips = next(iter(self.clips.values()))
         agents = max(moments.present.shape[1] for moments in self.moments.values())
-        reads = (
-            {"embed_dim": None, "video_encoder": settings.encoder, "clip": clips.clip_shape}
-            if clips.is_video
-            else {"embed_dim": clips.width(settings.pooling), "video_encoder": None, "clip": None}
-        )
-        net = replace(settings.net, num_places=len(self.plan.places), num_agents=agents, **reads)
+        places = len(self.plan.places)
+        reads: dict[str, Any] = {"embed_dim": None, "video_encoder": None, "clip": None, "place_features": None}
+        if clips.is_video:
+            reads |= {"video_encoder": settings.encoder, "clip": clips.clip_shape}
+        else:
+            reads["embed_dim"] = clips.width(settings.pooling)
+        if settings.pooling == "memory":
+            if settings.encoder.model_type != "eyes":
+                raise ConfigError(
+                    "pooling=memory reads what eyes say of each place; give --eyes RUN of `reel train eyes`, or "
+                    "--set pooling=mean+last for other encoders"
+                )
+            reads["place_features"] = reads["embed_dim"] // places
+        net = replace(settings.net, num_places=places, num_agents=agents, **reads)
         return replace(settings, map=self.map, net=net)
 
 

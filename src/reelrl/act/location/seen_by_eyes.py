@@ -1,8 +1,8 @@
 """The last visible place, read from the same pixels that the net gets: a baseline with the net's own eyes.
 
 Eyes of `reel train eyes` say for every frame at which places a mate or an enemy is on screen. How sure they are now,
-and how sure they were at most earlier in the clip, is turned into the chance that somebody is there, as it was in
-training matches. The net has these eyes too; what it says beyond this it has not merely seen.
+how sure they were at most in the seconds before, and earlier, is turned into the chance that somebody is there, as it
+was in training matches. The net has these eyes too; what it says beyond this it has not merely seen.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from reelrl.act.location.eyes_net import READINGS, WIDTH
 from reelrl.act.location.net import HEADS
-from reelrl.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -28,16 +27,17 @@ if TYPE_CHECKING:
     from reelrl.act.recording.reader import MatchInfo
 
     Floats = NDArray[np.float64]
+    Steps = tuple[NDArray[np.int64], ...]
 
-_SURE = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])  # steps of how sure the eyes are
-_AT_ONCE = 512
+_SURE = np.array([0.02, 0.06, 0.15, 0.3, 0.5, 0.7, 0.9])  # steps of how sure the eyes are
+_AGES_S = (0.0, 3.0, 10.0)  # now, during so many seconds before, and during so many before those
 
 
 class SeenByEyes:
-    """`clips` are the embeddings of these eyes, by the matches they are of."""
+    """`clips` are the readings of these eyes, by the matches they are of."""
 
-    def __init__(self, weights: str | Path, clips: Mapping[tuple[MatchInfo, ...], Clips]) -> None:
-        self.heads, self.clips = heads_of(weights), clips
+    def __init__(self, clips: Mapping[tuple[MatchInfo, ...], Clips], rows_per_second: float) -> None:
+        self.clips, self.rows_per_second = clips, rows_per_second
 
     def fit(self, moments: Moments, pov: Marks) -> None:
         truth = moments.targets(pov)
@@ -51,41 +51,41 @@ class SeenByEyes:
             answers[head] = (odds / (1 + odds)).astype(np.float32)
         return answers
 
-    def _steps(self, moments: Moments, pov: Marks, head: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How sure the eyes are [N, places], as numbers of _SURE: in the newest frame, and at most before it."""
-        weight, bias = self.heads[head.partition("_")[0]]
+    def _steps(self, moments: Moments, pov: Marks, head: str) -> Steps:
+        """How sure the eyes are [N, places], as numbers of _SURE, for each of _AGES_S."""
         clips = self.clips[moments.matches]
-        parts = []
-        for start in range(0, len(moments), _AT_ONCE):
-            chosen = np.arange(start, min(start + _AT_ONCE, len(moments)))
-            rows = clips.rows(moments.take(chosen)).float()  # [n, A, T, D]
-            sure = (rows @ weight.T + bias).sigmoid() * torch.from_numpy(pov[chosen])[:, :, None, None]
-            parts.append(sure.amax(1))
-        seen = torch.cat(parts).numpy()  # [N, T, places]
-        before = seen[:, :-1].max(1, initial=0)
-        return np.searchsorted(_SURE, seen[:, -1]), np.searchsorted(_SURE, before)
+        histories, which, rows = clips.histories(moments)
+        sure = on_screen(histories, head.partition("_")[0])
+        frames = [round(age * self.rows_per_second / clips.eyes.stride) for age in _AGES_S]
+        eyes = torch.from_numpy(pov)[..., None]
+        found = []
+        for newest, oldest in zip([0, *(each + 1 for each in frames)], frames, strict=False):
+            most = _most(sure, newest, oldest)[torch.from_numpy(which), :, torch.from_numpy(rows)]
+            found.append(np.searchsorted(_SURE, (most * eyes).amax(1).numpy()))
+        return tuple(found)
 
 
-def heads_of(weights: str | Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """The layers that say where mates and enemies are on the screen, from the file of trained eyes."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(weights, "pt") as file:
-            return {
-                name: (file.get_tensor(f"heads.{name}.weight"), file.get_tensor(f"heads.{name}.bias"))
-                for name in ("mates", "enemies")
-            }
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{weights} are no eyes of `reel train eyes` ({error})") from error
+def on_screen(readings: Tensor, kind: str) -> Tensor:
+    """How sure eyes are that somebody of a kind is on the screen at each place: [..., places] from [..., D]."""
+    parts = torch.split(torch.unflatten(readings, -1, (-1, WIDTH)), list(READINGS.values()), -1)
+    nobody: Tensor = (1 - dict(zip(READINGS, parts, strict=True))[kind]).prod(-1)
+    return 1 - nobody
 
 
-def _evidence(steps: tuple[NDArray[np.int64], NDArray[np.int64]], truth: Marks) -> Floats:
-    """How much more often such steps [now, before] are seen where somebody is than where nobody is."""
-    shape = (len(_SURE) + 1,) * 2
+def _most(sure: Tensor, newest: int, oldest: int) -> Tensor:
+    """The most [M, A, rows, places] from `newest` to `oldest` frames before each."""
+    most = torch.zeros_like(sure)
+    for back in range(newest, min(oldest + 1, sure.shape[2])):
+        most[:, :, back:] = torch.maximum(most[:, :, back:], sure[:, :, : sure.shape[2] - back])
+    return most
+
+
+def _evidence(steps: Steps, truth: Marks) -> Floats:
+    """How much more often such steps, one for each age, are seen where somebody is than where nobody is."""
+    shape = (len(_SURE) + 1,) * len(steps)
     counts = []
     for there in (truth, ~truth):
         found = np.ones(shape) / np.prod(shape)
-        np.add.at(found, (steps[0][there], steps[1][there]), 1)
+        np.add.at(found, tuple(each[there] for each in steps), 1)
         counts.append(found / found.sum())
     return np.asarray(counts[0] / counts[1])

@@ -11,7 +11,7 @@ precision is what stays in artifacts/net.safetensors.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -53,6 +53,11 @@ def usual_net() -> LocationNetSettings:
     )
 
 
+def net_with_memory() -> LocationNetSettings:
+    """For what eyes say of each place."""
+    return replace(usual_net(), fusion="attention", proj_dim=64, memory_dim=48, fused_agent_dim=64, hidden_dim=64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LocationTraining:
     """What is learned from, and how."""
@@ -79,6 +84,7 @@ class LocationTraining:
     apart_s: float = 2.0
     """Moments of a match that are nearer in time never meet in a batch."""
     lr: float = 5e-4
+    """The highest; it rises and falls."""
     weight_decay: float = 0.05
 
     def __post_init__(self) -> None:
@@ -104,7 +110,7 @@ class LocationTrainer(EpochTrainer):
     def __init__(
         self, settings: LocationTraining, seed: int, run: Run, scenes: Scenes, device: str | torch.device = "cpu"
     ) -> None:
-        super().__init__(seed, run, settings.epochs, settings.patience)
+        super().__init__(seed, run, epochs=settings.epochs, patience=settings.patience, lr=settings.lr)
         self.settings, self.scenes = settings, scenes
         seeding.seed_globals(seed)
         self.net = CrossEgoVideoLocationNet(settings.net).to(device)
