@@ -24,7 +24,15 @@ from reelrl.evaluation.autoencoder_model import (
     load_subject,
     training_pictures,
 )
-from reelrl.evaluation.autoencoder_probe import PCA_SIZE, STRENGTHS, describe, labelled_frames, ridge_r2
+from reelrl.evaluation.autoencoder_probe import (
+    PCA_SIZE,
+    STRENGTHS,
+    compare,
+    describe,
+    labelled_frames,
+    probe,
+    ridge_errors,
+)
 from reelrl.see.embedding_file import Quantiser
 from reelrl.see.frames import to_input
 from reelrl.see.settings import AutoEncoderSettings
@@ -107,10 +115,10 @@ def test_a_ridge_finds_what_is_linear_and_nothing_in_noise() -> None:
     part = torch.arange(3).repeat_interleave(100)
     linear = features.double() @ torch.randn(40, generator=chance).double() + 5
     noise = torch.randn(300, generator=chance).double()
-    (found, strength), (nothing, _) = ridge_r2(features, torch.stack([linear, noise], dim=1), part)
-    assert found > 0.999
+    (strength, missed), (_, noisy) = ridge_errors(features, torch.stack([linear, noise], dim=1), part)
+    assert missed.square().mean() < 1e-3 * linear.var()
     assert strength in STRENGTHS
-    assert nothing < 0.2
+    assert noisy.square().mean() > 0.8 * noise[part == 2].var()
 
 
 @pytest.mark.parametrize("numbers", [8, 50])
@@ -119,20 +127,22 @@ def test_the_ridge_is_the_one_of_the_textbook(numbers: int) -> None:
     chance = np.random.default_rng(1)
     features, target = chance.normal(size=(90, numbers)) * np.arange(numbers), chance.normal(size=90)
     part = np.repeat([0, 1, 2], 30)
-    ((found, strength),) = ridge_r2(
+    ((strength, found),) = ridge_errors(
         torch.from_numpy(features).float(), torch.from_numpy(target)[:, None], torch.from_numpy(part)
     )
     known, wanted = features[:30] - features[:30].mean(axis=0), target[:30] - target[:30].mean()
     penalty = np.sqrt(strength * np.square(known).sum()) * np.eye(numbers)
     weights, *_ = np.linalg.lstsq(np.vstack([known, penalty]), np.append(wanted, np.zeros(numbers)), rcond=None)
     wrong = target[60:] - target[:30].mean() - (features[60:] - features[:30].mean(axis=0)) @ weights
-    assert found == pytest.approx(1 - np.square(wrong).sum() / np.square(target[60:] - target[60:].mean()).sum(), 1e-3)
+    assert found.numpy() == pytest.approx(wrong, rel=1e-3, abs=1e-4)
 
 
 def test_parts_of_the_probe_share_no_episode_and_every_frame_shows_everything() -> None:
     frames = list(labelled_frames("Breakout", 160))
-    assert Counter(part for _, _, part in frames) == {0: 160, 1: 20, 2: 40}
-    assert np.isfinite([places for _, places, _ in frames]).all()
+    assert Counter(each.part for each in frames) == {0: 160, 1: 20, 2: 40}
+    assert np.isfinite([each.places for each in frames]).all()
+    parts_of = {each.episode: {other.part for other in frames if other.episode == each.episode} for each in frames}
+    assert all(len(parts) == 1 for parts in parts_of.values())
     with pytest.raises(ConfigError, match="80 or more"):
         next(labelled_frames("Breakout", 10))
 
@@ -145,9 +155,23 @@ def test_all_of_pca_loses_nothing_that_the_pixels_tell(subject: Subject) -> None
         (110, size) for size in (4495, 2187, data.features["PCA"].shape[1], 4563, 2187)
     ]
     assert data.features["PCA"].shape[1] <= 4495
-    frames = as_inputs([picture for picture, _, _ in labelled_frames("Breakout", 80)])
+    frames = as_inputs([each.picture for each in labelled_frames("Breakout", 80)])
     pixels = shrunk(frames, PCA_SIZE).flatten(1)[fit]
     assert torch.allclose(torch.pdist(data.features["PCA"][fit]), torch.pdist(pixels), atol=1e-3)
+
+
+def test_representations_are_compared_on_the_same_episodes_and_with_themselves_to_nothing(subject: Subject) -> None:
+    results = probe(subject, 80)
+    twins = [replace(each, representation="PCA") for each in results if each.representation == "embedding"]
+    kept = [each for each in results if each.representation != "PCA"]
+    same, *others = compare([kept + twins])
+    assert (same.theirs, same.won, same.places) == ("PCA", 0, 3)
+    assert same.difference == (0.0, 0.0, 0.0)
+    for other in others:
+        assert other.difference.low <= other.difference.mean <= other.difference.high
+    by_hand = [[each.r2 for each in results if each.representation == name] for name in ("embedding", "27x27 pixels")]
+    against = next(other for other in others if (other.ours, other.theirs) == ("embedding", "27x27 pixels"))
+    assert against.difference.mean == pytest.approx(np.mean(by_hand[0]) - np.mean(by_hand[1]))
 
 
 def test_weights_that_cannot_be_judged_are_refused(subject: Subject, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.evaluation import page
+from reelrl.evaluation.autoencoder_probe import compare
 from reelrl.evaluation.autoencoder_rate import ALONE, DIFFERENCES, TOGETHER, best_within
 from reelrl.evaluation.charts import Axis, Line, line_chart
 from reelrl.evaluation.page import Html, join, tag
@@ -61,6 +62,7 @@ def markdown(reports: Sequence[Report]) -> str:
     probed = [report for report in reports if report.probe]
     if probed:
         parts.append(f"### R2 of a linear probe on unseen episodes\n\n{_lines(*_probe_table(probed))}")
+        parts.append(_lines(*_comparison_table(probed)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -141,7 +143,8 @@ def _psnr(point: RatePoint | None) -> str:
 
 def _probes(reports: Sequence[Report]) -> Html:
     heads, rows = _probe_table(reports)
-    return page.section("What the embedding knows", _PROBE, _bars(reports), page.table(heads, rows))
+    against = page.table(*_comparison_table(reports))
+    return page.section("What the embedding knows", _PROBE, _bars(reports), page.table(heads, rows), against)
 
 
 def _probe_table(reports: Sequence[Report]) -> tuple[list[str], list[list[str]]]:
@@ -153,7 +156,26 @@ def _probe_table(reports: Sequence[Report]) -> tuple[list[str], list[list[str]]]
         for place in dict.fromkeys(r.place for r in report.probe):
             cells = [_shown(found.get((place, name)), 3) for name in names]
             rows.append([f"{report.source.removeprefix('ale:')}: {place}", *cells])
+    mean = [sum(column) / len(column) for column in _columns(reports, names)]
+    rows.append([f"mean of {len(rows)}", *(_shown(value, 3) for value in mean)])
     return ["place", *(f"{name} ({sizes[name]})" for name in names)], rows
+
+
+def _columns(reports: Sequence[Report], names: Sequence[str]) -> list[list[float]]:
+    every = [result for report in reports for result in report.probe]
+    return [[result.r2 for result in every if result.representation == name] for name in names]
+
+
+def _comparison_table(reports: Sequence[Report]) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [
+            f"{one.ours} - {one.theirs}",
+            f"{one.difference.mean:+.3f} [{one.difference.low:+.3f}, {one.difference.high:+.3f}]",
+            f"{one.won} of {one.places}",
+        ]
+        for one in compare([report.probe for report in reports])
+    ]
+    return ["R2 against", "mean difference, 95 % over episodes", "places where higher"], rows
 
 
 _WIDTH, _LEFT, _ROW = 760, 210, 34

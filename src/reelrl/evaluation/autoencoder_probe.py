@@ -2,27 +2,29 @@
 
 Frames are of episodes that no model saw, and show all that is asked for. Whole episodes go to fitting, to choosing the
 strength of the ridge, and to the test; R2 is of the test frames. All representations are of the same frames and choose
-from the same strengths, in units of their own variance.
+from the same strengths, in units of their own variance. Intervals draw the test episodes again, the same ones for all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reelrl.content.atari_labels import PLACES, labelled_shots
 from reelrl.errors import ConfigError
 from reelrl.evaluation.autoencoder_model import BATCH, HELD_OUT_SEED, as_inputs
+from reelrl.evaluation.intervals import Interval
 from reelrl.progress import Progress
 from reelrl.see.yardsticks import shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from reelrl.content.pictures import Picture
     from reelrl.evaluation.autoencoder_model import Subject
@@ -36,7 +38,14 @@ _SAME_SIZE = 39  # 39 x 39 x 3 = 4563 numbers, a few more than the embedding's 4
 _SMALL = 27
 _FIT, _CHOOSE, _TEST = 0, 1, 2
 _PARTS = (_FIT, _TEST, _FIT, _CHOOSE, _FIT, _FIT, _TEST, _FIT, _CHOOSE, _FIT)
-_EVERY = 2  # pictures: neighbours say nearly the same
+_EVERY = 8  # pictures: neighbours say nearly the same, and other episodes something else
+_DRAWS = 1000
+_COMPARED = (
+    ("embedding", "PCA"),
+    ("embedding", "39x39 pixels"),
+    ("embedding", "27x27 pixels"),
+    ("its 27x27x3 branch", "27x27 pixels"),
+)
 
 
 @dataclass(frozen=True)
@@ -50,18 +59,33 @@ class ProbeResult:
     strength: float
     frames: tuple[int, int, int]
     """Fitted on, chosen on, tested on."""
+    drawn: NDArray[np.float64] = field(repr=False, compare=False)
+    """R2 of test episodes drawn anew, the same ones for every representation."""
 
     def as_record(self) -> dict[str, Any]:
-        return {**vars(self)}
+        low, high = np.quantile(self.drawn, [0.025, 0.975])
+        told = {name: value for name, value in vars(self).items() if name != "drawn"}
+        return {**told, "low": float(low), "high": float(high)}
+
+
+class Comparison(NamedTuple):
+    """By how much one representation's R2 is above another's, in the mean over places, and at how many of them."""
+
+    ours: str
+    theirs: str
+    difference: Interval
+    won: int
+    places: int
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Representations (N, numbers) of frames by name, their places (N, labels), and the part each frame belongs to."""
+    """Representations (N, numbers) of frames by name, their places (N, labels), and what each frame belongs to."""
 
     features: dict[str, Tensor]
     places: Tensor
     part: Tensor
+    episode: Tensor
 
 
 def probe(subject: Subject, count: int = 10_000) -> list[ProbeResult]:
@@ -69,29 +93,52 @@ def probe(subject: Subject, count: int = 10_000) -> list[ProbeResult]:
     game = subject.source.removeprefix("ale:")
     data = describe(subject, count)
     fit, choose, test = (int((data.part == which).sum()) for which in (_FIT, _CHOOSE, _TEST))
+    tested = data.part == _TEST
+    spread = (data.places[tested] - data.places[tested].mean(dim=0)).square()
     results = []
     for name in list(data.features):
         features = data.features.pop(name)  # large, and needed once
-        for place, (r2, strength) in zip(PLACES[game], ridge_r2(features, data.places, data.part), strict=True):
-            results.append(ProbeResult(name, features.shape[1], place, r2, strength, (fit, choose, test)))
+        for column, (place, told) in enumerate(
+            zip(PLACES[game], ridge_errors(features, data.places, data.part), strict=True)
+        ):
+            strength, wrong = told
+            drawn = _draw(wrong.square(), spread[:, column], data.episode[tested])
+            r2 = 1 - float(wrong.square().sum() / spread[:, column].sum().clamp(min=1e-12))
+            results.append(ProbeResult(name, features.shape[1], place, r2, strength, (fit, choose, test), drawn))
     return results
+
+
+def compare(probes: Sequence[Sequence[ProbeResult]]) -> list[Comparison]:
+    """Representations against each other over all places of all games."""
+    found: dict[str, list[ProbeResult]] = {}
+    for result in (each for one in probes for each in one):
+        found.setdefault(result.representation, []).append(result)
+    comparisons = []
+    for ours, theirs in _COMPARED:
+        pairs = list(zip(found.get(ours, ()), found.get(theirs, ()), strict=True))
+        if pairs:
+            drawn = np.mean([mine.drawn - other.drawn for mine, other in pairs], axis=0)
+            low, high = np.quantile(drawn, [0.025, 0.975])
+            differences = [mine.r2 - other.r2 for mine, other in pairs]
+            interval = Interval(float(np.mean(differences)), float(low), float(high))
+            won = sum(difference > 0 for difference in differences)
+            comparisons.append(Comparison(ours, theirs, interval, won, len(pairs)))
+    return comparisons
 
 
 @torch.no_grad()
 def describe(subject: Subject, count: int) -> Labelled:
     """`count` frames to fit on, an eighth as many to choose by and a quarter to test on, in every representation."""
     rows: list[list[Tensor]] = []
-    places: list[tuple[float, ...]] = []
-    parts: list[int] = []
+    told: list[LabelledFrame] = []
     with Progress("probe", count + count // 8 + count // 4, unit="frames") as progress:
         for some in _batches(labelled_frames(subject.source.removeprefix("ale:"), count)):
-            frames = as_inputs([picture for picture, _, _ in some])
+            frames = as_inputs([each.picture for each in some])
             small = [shrunk(frames, size) for size in (PCA_SIZE, _SAME_SIZE, _SMALL)]
             rows.append([*subject.model.encode(frames), *small])
-            places += [where for _, where, _ in some]
-            parts += [part for _, _, part in some]
+            told += [each._replace(picture=_SEEN) for each in some]
             progress.update(len(some))
-    part = torch.tensor(parts)
+    part = torch.tensor([each.part for each in told])
     fine, middle, coarse, pixels, same, tiny = (torch.cat(column) for column in zip(*rows, strict=True))
     embedding = torch.cat([_unit(branch) for branch in (fine, middle, coarse)], dim=1)
     features = {
@@ -101,10 +148,23 @@ def describe(subject: Subject, count: int) -> Labelled:
         f"{_SAME_SIZE}x{_SAME_SIZE} pixels": same.flatten(1),
         f"{_SMALL}x{_SMALL} pixels": tiny.flatten(1),
     }
-    return Labelled(features, torch.tensor(places, dtype=torch.float64), part)
+    places = torch.tensor([each.places for each in told], dtype=torch.float64)
+    return Labelled(features, places, part, torch.tensor([each.episode for each in told]))
 
 
-def labelled_frames(game: str, count: int) -> Iterator[tuple[Picture, tuple[float, ...], int]]:
+class LabelledFrame(NamedTuple):
+    """A picture, the places in it, what it is for, and the episode it is of."""
+
+    picture: Picture
+    places: tuple[float, ...]
+    part: int
+    episode: int
+
+
+_SEEN = np.zeros((0, 0, 3), np.uint8)
+
+
+def labelled_frames(game: str, count: int) -> Iterator[LabelledFrame]:
     """Pictures, places and parts until all are full; of ten episodes six are to fit, two to choose, two to test."""
     left = {_FIT: count, _CHOOSE: count // 8, _TEST: count // 4}
     if count < 80:
@@ -113,13 +173,13 @@ def labelled_frames(game: str, count: int) -> Iterator[tuple[Picture, tuple[floa
         part = _PARTS[shot.position.episode % len(_PARTS)]
         if number % _EVERY == 0 and left[part] and np.isfinite(places).all():
             left[part] -= 1
-            yield shot.picture, places, part
+            yield LabelledFrame(shot.picture, places, part, shot.position.episode)
             if not any(left.values()):
                 return
 
 
-def ridge_r2(features: Tensor, places: Tensor, part: Tensor) -> list[tuple[float, float]]:
-    """R2 on the test part and the strength chosen, of each place; features (N, numbers), places (N, labels)."""
+def ridge_errors(features: Tensor, places: Tensor, part: Tensor) -> list[tuple[float, Tensor]]:
+    """Of each place the strength chosen, and the errors on the test part; features (N, numbers), places (N, labels)."""
     fit, choose, test = (part == which for which in (_FIT, _CHOOSE, _TEST))
     centre, mean = features[fit].mean(dim=0), places[fit].mean(dim=0)
     known = (features[fit] - centre).double()  # the weakest ridge is far below the rounding of single precision
@@ -128,10 +188,8 @@ def ridge_r2(features: Tensor, places: Tensor, part: Tensor) -> list[tuple[float
     answers = places[fit] - mean if few else known.T @ (places[fit] - mean)
     total = products.trace().clamp(min=1e-12)
 
-    def r2(weights: Tensor, where: Tensor) -> Tensor:
-        wrong = places[where] - mean - (features[where] - centre).double() @ weights
-        spread = places[where] - places[where].mean(dim=0)
-        return 1 - wrong.square().sum(dim=0) / spread.square().sum(dim=0).clamp(min=1e-12)
+    def errors(weights: Tensor, where: Tensor) -> Tensor:
+        return places[where] - mean - (features[where] - centre).double() @ weights
 
     chosen, tested = [], []
     for strength in STRENGTHS:
@@ -139,10 +197,19 @@ def ridge_r2(features: Tensor, places: Tensor, part: Tensor) -> list[tuple[float
         ridge.diagonal().add_(strength * total)
         solved = torch.cholesky_solve(answers, torch.linalg.cholesky(ridge))
         weights = known.T @ solved if few else solved
-        chosen.append(r2(weights, choose))
-        tested.append(r2(weights, test))
-    best = torch.stack(chosen).argmax(dim=0).tolist()
-    return [(float(tested[row][column]), STRENGTHS[row]) for column, row in enumerate(best)]
+        chosen.append(errors(weights, choose).square().sum(dim=0))
+        tested.append(errors(weights, test))
+    best = torch.stack(chosen).argmin(dim=0).tolist()
+    return [(STRENGTHS[row], tested[row][:, column]) for column, row in enumerate(best)]
+
+
+def _draw(wrong: Tensor, spread: Tensor, episode: Tensor) -> NDArray[np.float64]:
+    """R2 for test episodes drawn with replacement, from the squares of each frame [N]."""
+    _, which = torch.unique(episode, return_inverse=True)
+    count = int(which.max()) + 1
+    sums = [torch.zeros(count, dtype=torch.float64).index_add_(0, which, each).numpy() for each in (wrong, spread)]
+    drawn = np.random.default_rng(0).integers(count, size=(_DRAWS, count))
+    return np.asarray(1 - sums[0][drawn].sum(1) / np.maximum(sums[1][drawn].sum(1), 1e-12))
 
 
 def _batches(frames: Iterator[Any]) -> Iterator[list[Any]]:

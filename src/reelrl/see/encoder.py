@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
+from torch.nn.functional import softsign
 
+from reelrl.see.averages import Averages
 from reelrl.see.layers import LayerNormalization, ResidualBlock, TransformerBlock
 from reelrl.see.settings import KERNELS, AutoEncoderSettings
 
@@ -29,10 +31,25 @@ class Encoder(nn.Module):
             nn.Sequential(*_branch(settings, input_channels, kernel, widths, latents))
             for kernel, widths, latents in zip(KERNELS, settings.widths, settings.latents, strict=True)
         )
+        kept = zip(KERNELS, settings.latents, strict=True) if settings.averages else ()
+        self.averages = nn.ModuleList(Averages(kernel, latents, input_channels) for kernel, latents in kept)
+        self.bounded = settings.bounded
 
     def forward(self, frames: Tensor) -> Embeddings:
-        fine, middle, coarse = (branch(frames) for branch in self.branches)
+        fine, middle, coarse = (self.embed(branch, frames) for branch in range(len(self.branches)))
         return fine, middle, coarse
+
+    def embed(self, branch: int, frames: Tensor) -> Tensor:
+        """The embedding of one branch."""
+        code: Tensor = self.branches[branch](frames)
+        if self.averages:
+            code = code + self.averages[branch](frames)
+        return softsign(code) if self.bounded else code
+
+    def start_at_averages_(self) -> None:
+        """Where there are averages, make them plain ones."""
+        for each in self.averages:
+            each.start_()  # type: ignore[operator]
 
 
 def _branch(
@@ -50,5 +67,3 @@ def _branch(
     yield nn.Conv2d(before, latents, kernel, stride=2)
     if settings.transformer:
         yield TransformerBlock(latents)
-    if settings.bounded:
-        yield nn.Softsign()

@@ -79,9 +79,12 @@ class LossSettings:
     """Extra weight of a pixel that changed since the last frame."""
     foreground: float = 4.0
     """Extra weight of a pixel that differs from the background."""
+    small: float = 0.0
+    """Weight of a 27x27 picture that one linear layer reads from the finest embedding: its MSE and L1 as above. So
+    where things are stays in the code as plainly as in a small picture."""
 
     def __post_init__(self) -> None:
-        for name in ("mse", "l1", "ssim", "change", "foreground"):
+        for name in ("mse", "l1", "ssim", "change", "foreground", "small"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"loss weight {name} is {getattr(self, name)}; it may not be negative")
         if self.mse + self.l1 + self.ssim == 0:
@@ -103,6 +106,8 @@ class AutoEncoderSettings:
     """A transformer block over the coarsest features."""
     bounded: bool = False
     """Embeddings are squashed into (-1, 1), so that a large thing does not drown a small one."""
+    averages: bool = False
+    """Embeddings are local averages of the frame, and what the convolutions add to them."""
     sparsity: float = 0.5
     """Share of each unit's weights that start at zero."""
     paint: Literal["difference", "all"] = "difference"

@@ -61,7 +61,7 @@ class Speed:
     def side_by_side(self, normalised: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Embeddings and votes of the branches; with streams they run, and later learn, at the same time."""
         pairs = self._on_streams(normalised) if self._streams else [path(normalised) for path in self._paths]
-        return [embedding.detach() for embedding, _ in pairs], [votes for _, votes in pairs]
+        return [embedding for embedding, _ in pairs], [votes for _, votes in pairs]
 
     def _on_streams(self, normalised: Tensor) -> list[tuple[Tensor, Tensor]]:
         outer = torch.cuda.current_stream()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from reelrl.errors import CheckpointError
+from reelrl.see.averages import Shrink
 from reelrl.see.background import Background
 from reelrl.see.change import PixelChangeDetector, compute_frame_difference
 from reelrl.see.decoder import Decoder
@@ -17,7 +18,7 @@ from reelrl.see.layers import sparse_init_
 from reelrl.see.loss import Losses, reconstruction_loss
 from reelrl.see.optim import descend, make_optimiser
 from reelrl.see.result import Embeddings, LearnResult
-from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings
+from reelrl.see.settings import FRAME_SIZE, KERNELS, AutoEncoderSettings
 from reelrl.see.step import Speed, fast_step
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ class StreamingAutoEncoder(nn.Module):
         self.detector = PixelChangeDetector(FRAME_SIZE, floor=self.settings.change_floor)
         self.encoder = Encoder(self.settings)
         self.decoder = Decoder(self.settings)
+        if self.settings.loss.small:
+            self.shrink = Shrink(KERNELS[0])
+            self.reader = nn.Conv2d(self.settings.latent_channels, 3, 1)
         sparse_init_(self, self.settings.sparsity, torch.Generator().manual_seed(self.settings.seed))
+        self.encoder.start_at_averages_()
         self.decoder.start_at_background_()
         self.to(device)
         self.optimiser = make_optimiser(list(self.parameters()), self.settings.optimiser)
@@ -78,7 +83,7 @@ class StreamingAutoEncoder(nn.Module):
         mask = self.detector(frame)
         in_front = (compute_frame_difference(frame, self.background.mean) > FOREGROUND).float()
         embeddings, votes = self.speed.side_by_side(self.background.normalise(frame))
-        losses, picture, foreground_mse = self.speed.judge(votes, frame, mask, in_front)
+        losses, picture, foreground_mse = self.speed.judge(votes, embeddings[0], frame, mask, in_front)
         self.optimiser.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
         loss = losses.total.detach()
@@ -93,7 +98,7 @@ class StreamingAutoEncoder(nn.Module):
             foreground_mse=foreground_mse,
             foreground_share=in_front.mean(),
             reconstruction=picture,
-            embeddings=(embeddings[0], embeddings[1], embeddings[2]),
+            embeddings=(embeddings[0].detach(), embeddings[1].detach(), embeddings[2].detach()),
             change_mask=mask,
             frame=frame,
         )
@@ -101,20 +106,27 @@ class StreamingAutoEncoder(nn.Module):
     def path(self, branch: int, normalised: Tensor) -> tuple[Tensor, Tensor]:
         """One branch's embedding of a normalised frame, and its votes on the picture."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
-            embedding = self.encoder.branches[branch](normalised)
+            embedding = self.encoder.embed(branch, normalised)
             return embedding, self.decoder.branches[branch](embedding)
 
     def judge(
-        self, votes: Sequence[Tensor], frame: Tensor, mask: Tensor, in_front: Tensor
+        self, votes: Sequence[Tensor], fine: Tensor, frame: Tensor, mask: Tensor, in_front: Tensor
     ) -> tuple[Losses, Tensor, Tensor]:
         """Losses, the picture and its foreground error; pixels that changed and those in front weigh more."""
         weight = 1.0 + self.settings.loss.change * mask + self.settings.loss.foreground * in_front
         painted = self.decoder.fuse(votes, self.background.mean)
         # Learned from before it is clamped: where a picture is too bright the gradient must not vanish.
         losses = reconstruction_loss(painted, frame, weight, self.settings.loss)
+        if self.settings.loss.small:
+            losses = losses._replace(total=losses.total + self.settings.loss.small * self.small_loss(fine, frame))
         picture = painted.detach().clamp(0, 1)
         squares = (picture - frame).square().mean(dim=1, keepdim=True)
         return losses, picture, (squares * in_front).sum() / in_front.sum().clamp(min=1.0)
+
+    def small_loss(self, fine: Tensor, frame: Tensor) -> Tensor:
+        """How far a linear reading of the finest embedding is from the averages, of differences from the background."""
+        error: Tensor = self.reader(fine).float() - self.shrink(frame - self.background.mean)
+        return (self.settings.loss.mse * error.square() + self.settings.loss.l1 * error.abs()).mean()
 
     def training_state(self) -> dict[str, Tensor | int]:
         """Copies of everything that a bit-exact continuation needs, by name."""
