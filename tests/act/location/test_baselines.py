@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from reelrl.act.location.baselines import LastSeen, Prior, Sights, baselines
+from reelrl.act.location.baselines import AGES_S, LastSeen, Nameless, Prior, Sights, baselines
 from reelrl.act.location.net import HEADS
 from reelrl.act.location.precision import average_precision, mean_precision
-from reelrl.act.location.samples import Moments, SampleSettings
+from reelrl.act.location.samples import Moments, SampleSettings, places_of
 from reelrl.act.recording.reader import MatchData
 from tests.act.location.written_matches import PLAN, labels_of, rooms_of, write_matches
 
@@ -68,6 +68,25 @@ def test_the_more_is_known_the_better_the_answer(data: MatchData, moments: Momen
     known = baselines(data, PLAN, SAMPLES, one_view=True)
     means = {name: np.mean(list(score(each, views, pov).values())) for name, each in known.items()}
     assert means["prior"] < means["seen in clip"] < means["last seen"] < means["oracle"]
+    assert means["prior"] < means["nameless"] < means["oracle"]
+
+
+def test_who_is_nameless_was_somewhere_some_time_ago(data: MatchData, moments: Moments) -> None:
+    """By a plain loop over the rows: when one of a kind was last in the same room as the player."""
+    views, pov = moments.single_views()
+    views, pov = views.take(np.arange(0, len(views), 37)), pov[::37]
+    for head, others in (("mates_now", slice(0, 3)), ("enemies_now", slice(3, None))):
+        kinds = Nameless(data, PLAN)._kinds(views, pov, head)
+        for number, player in enumerate(pov.argmax(1)):
+            labels = data.match(views.matches[views.match[number]].id).labels
+            where = np.concatenate([rooms_of(labels), places_of(PLAN, labels.enemy_position, labels.enemy_alive)], 1)
+            own, where[:, player] = where[:, player].copy(), -1
+            for place in range(4):
+                rows = np.flatnonzero((where[:, others] == place).any(1) & (own == place))
+                before = rows[rows <= views.row[number]]
+                age_s = (views.row[number] - before[-1]) / data.rows_per_second if len(before) else np.inf
+                wanted = sum(age_s >= step for step in AGES_S) - 1 if len(before) else len(AGES_S)
+                assert kinds[number, place] == wanted
 
 
 def test_answers_from_sightings_are_calibrated(data: MatchData, moments: Moments) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,6 +86,25 @@ def test_who_is_not_present_is_not_shown(data: MatchData) -> None:
     assert not found[:, 1].any()
     assert found[:, 0].any()
     assert found.shape[2] == clips.width("mean+last") == 16
+
+
+def test_histories_end_at_the_last_moment_and_the_dead_see_nothing(data: MatchData, tmp_path: Path) -> None:
+    store, moments = Store(FrozenEyes(FRAMES, SAMPLES)), moments_of(data)
+    clips = Clips.of(data, data.matches, store)
+    chosen = moments.take(np.array([len(moments) - 5, 3]))
+    histories, which, steps = clips.histories(chosen)
+    assert which.tolist() == [1, 0]
+    assert (steps == chosen.row // 2).all()
+    assert histories.shape == (2, 3, steps.max() + 1, 8)
+    last = clips.embeddings(chosen, "last")
+    assert torch.equal(histories[torch.from_numpy(which), :, torch.from_numpy(steps)], last)
+    kept = data.match(data.matches[0].id).labels
+    dead = replace(kept, alive=kept.alive & (np.arange(len(kept)) < 20)[:, None])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(data.match(data.matches[0].id)), "labels", dead)
+        after, _, _ = Clips.of(data, data.matches, store).histories(chosen)
+    assert torch.equal(after[:, :, :10], histories[:, :, :10])
+    assert not after[:, :, 10:].any()
 
 
 def test_a_match_is_looked_at_once(data: MatchData) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from reelrl.act.location.eyes_net import OF_A_PLACE, READINGS, WIDTH, EyesNet, EyesSettings, somebody
+from reelrl.act.location.eyes_net import OF_A_PLACE, READINGS, EyesNet, EyesSettings, somebody
 from reelrl.act.location.glances import CELLS, cells_of, on_columns
 from reelrl.act.location.in_view import in_view
 from reelrl.act.video_encoder import ClipShape, VideoEncoderSettings, make_video_encoder
@@ -43,12 +43,13 @@ def test_every_column_speaks_of_every_cell() -> None:
 def test_readings_are_shares_place_by_place() -> None:
     model = net()
     readings = model.readings(pictures())
-    assert readings.shape == (3, 4, WIDTH)
-    parts = dict(zip(READINGS, torch.split(readings, list(READINGS.values()), -1), strict=True))
-    torch.testing.assert_close(parts["own"].sum((1, 2)), torch.ones(3))
-    seen = somebody(model(pictures())["columns"]).sigmoid()
-    assert torch.equal(parts["enemies"].flatten(1), seen[:, 1])
-    assert parts["heading"].pow(2).sum(-1).max() <= 1
+    assert readings.shape == (3, 4, len(READINGS))
+    parts = dict(zip(READINGS, readings.unbind(-1), strict=True))
+    torch.testing.assert_close(parts["own"].sum(1), torch.ones(3))
+    seen = somebody(model(pictures())["columns"]).sigmoid()[:, 1].unflatten(1, (4, OF_A_PLACE))  # type: ignore[no-untyped-call]
+    assert (parts["enemies"] >= seen.amax(-1)).all()
+    assert (parts["enemies"] <= seen.sum(-1)).all()
+    assert (parts["east"].pow(2) + parts["north"].pow(2) <= parts["own"].pow(2) + 1e-6).all()
 
 
 def test_odds_of_columns_add_up() -> None:
@@ -67,7 +68,7 @@ def test_eyes_are_an_encoder_of_each_frame(tmp_path: Path) -> None:
     video = pictures(6).unflatten(0, (3, 2))  # type: ignore[no-untyped-call]
     with torch.no_grad():
         torch.testing.assert_close(encoder(video)[1, 0], model.readings(video[1, :1])[0].flatten())
-    assert encoder.embed_dim == 4 * WIDTH
+    assert encoder.embed_dim == 4 * len(READINGS)
     with pytest.raises(ConfigError, match="these eyes see RGB pictures of 24 x 32"):
         make_video_encoder(settings, ClipShape(1, 3, 48, 32))
     with pytest.raises(ConfigError, match="eyes must have been trained"):

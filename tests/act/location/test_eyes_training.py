@@ -46,7 +46,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def settings_of(folder: Path) -> EyesTraining:
-    return EyesTraining(data=str(folder), net=SMALL, epochs=8, batch=16, lr=5e-3)
+    return EyesTraining(data=str(folder), net=SMALL, stride=2, epochs=8, batch=16, lr=5e-3)
 
 
 def trainer_of(settings: EyesTraining, glances: dict[str, Glances], root: Path) -> EyesTrainer:

@@ -16,10 +16,10 @@ from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings
 from reelrl.act.location.scenes import Scenes
 from reelrl.act.location.training import WEIGHTS, LocationTrainer, LocationTraining
-from reelrl.act.video_encoder import VideoEncoderSettings
-from reelrl.errors import ConfigError, ContentError
+from reelrl.act.video_encoder import ClipShape, VideoEncoderSettings, frozen_video_encoder
+from reelrl.errors import CheckpointError, ConfigError, ContentError
 from reelrl.runs import Run
-from tests.act.location.written_matches import write_matches
+from tests.act.location.written_matches import HEIGHT, WIDTH, write_matches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +110,19 @@ def test_a_resumed_training_ends_with_the_same_bits(folder: Path, tmp_path: Path
     assert [line["val/precision"] for line in whole.run.metrics()] == [line["val/precision"] for line in run.metrics()]
 
 
+def test_an_encoder_that_learned_with_a_net_serves_frozen(folder: Path, tmp_path: Path) -> None:
+    trainer = trainer_of(settings_of(folder, encoder=LEARNS, epochs=1), tmp_path)
+    trainer.train()
+    trainer.run.close()
+    frozen = replace(LEARNS, freeze_backbone=True, weights=str(trainer.run.artifacts / WEIGHTS))
+    encoder = frozen_video_encoder(frozen, ClipShape(2, 3, HEIGHT, WIDTH))
+    assert trainer.net.encoder is not None
+    for one, other in zip(trainer.net.encoder.parameters(), encoder.parameters(), strict=True):
+        assert torch.equal(one, other)
+    with pytest.raises(CheckpointError, match="do not fit clips of"):
+        frozen_video_encoder(replace(frozen, embed_dim=8), ClipShape(2, 3, HEIGHT, WIDTH))
+
+
 def test_another_seed_is_another_net(folder: Path, tmp_path: Path) -> None:
     nets = []
     for seed in (0, 1):
@@ -139,9 +152,16 @@ def test_the_net_is_made_to_fit_the_data(folder: Path, tmp_path: Path) -> None:
     assert video.net.clip == (2, 3, 24, 32)
 
 
+def test_a_memory_needs_eyes(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="give --eyes RUN"):
+        Scenes(settings_of(folder, pooling="memory"), ["train"])
+
+
 def test_data_that_cannot_be_learned_from_is_told(folder: Path, tmp_path: Path) -> None:
     few = write_matches(tmp_path / "few", 3)
-    with pytest.raises(ContentError, match=r"has 0 matches of split .val. on map .*; six matches have all splits"):
+    with pytest.raises(
+        ContentError, match=r"has 0 of the 1 or more matches of split .val. on map .*; six matches have all splits"
+    ):
         Scenes(settings_of(few), ["train", "val"])
     with pytest.raises(ConfigError, match="has no matches on map 'four-room'; did you mean 'four-rooms'"):
         Scenes(settings_of(folder, map="four-room"), ["train"])
@@ -149,7 +169,9 @@ def test_data_that_cannot_be_learned_from_is_told(folder: Path, tmp_path: Path) 
         Scenes(settings_of(tmp_path / "nowhere"), ["train"])
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"lr": 0.0}, {"apart_s": -1.0}, {"picture_size": (0, 4)}])
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"answers": 0}, {"lr": 0.0}, {"apart_s": -1.0}, {"picture_size": (0, 4)}]
+)
 def test_settings_that_cannot_be_are_told(wrong: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         settings_of(tmp_path, **wrong)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from reelrl.act.location.net import HEADS
 
@@ -21,21 +22,25 @@ Answers = dict[str, NDArray[np.float32]]
 _AT_ONCE = 512  # moments
 
 
-def watch(
-    net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling, pov: Marks | None = None
-) -> LocationOutput:
-    """One pass of the net over all of the moments; `pov` are the eyes that the answer may come from."""
+def views(net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling) -> dict[str, Tensor]:
+    """What the net reads at these moments, by the name it reads it under."""
     device = next(net.parameters()).device
     if pooling == "memory":
         histories, which, steps = clips.histories(moments)
         remembered = torch.unflatten(net.remember(histories.flatten(0, 1).to(device)), 0, histories.shape[:2])
-        seen = {"remembered": remembered[torch.from_numpy(which), :, torch.from_numpy(steps)]}
-    elif clips.is_video:
-        seen = {"video": clips.video(moments)}
-    else:
-        seen = {"embeddings": clips.embeddings(moments, pooling)}
+        return {"remembered": remembered[torch.from_numpy(which), :, torch.from_numpy(steps)]}
+    if clips.is_video:
+        return {"video": clips.video(moments).to(device)}
+    return {"embeddings": clips.embeddings(moments, pooling).to(device)}
+
+
+def watch(
+    net: CrossEgoVideoLocationNet, seen: dict[str, Tensor], moments: Moments, pov: Marks | None = None
+) -> LocationOutput:
+    """One pass of the net over `views` of all of the moments; `pov` are the eyes that the answer may come from."""
+    device = next(net.parameters()).device
     return net(  # type: ignore[no-any-return]
-        **{name: value.to(device) for name, value in seen.items()},
+        **seen,
         present=torch.from_numpy(moments.present).to(device),
         team=torch.from_numpy(moments.side).to(device),
         subset=None if pov is None else torch.from_numpy(pov).to(device),
@@ -47,7 +52,7 @@ def answers(net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooli
     """Through the eyes of `pov` [N, A] alone: the net is given no other views."""
     net.eval()
     only = replace(moments, present=pov)
-    parts = [watch(net, clips, only.take(chosen), pooling).logits for chosen in _slices(len(only))]
+    parts = [_watched(net, clips, only.take(chosen), pooling).logits for chosen in _slices(len(only))]
     return {head: torch.cat([part[head] for part in parts]).sigmoid().cpu().numpy() for head in HEADS}
 
 
@@ -57,9 +62,13 @@ def embedded_views(
 ) -> NDArray[np.float32] | None:
     """The unit vectors of all views present, moment by moment; None for a net that makes none."""
     net.eval()
-    parts = [watch(net, clips, moments.take(chosen), pooling).contrastive for chosen in _slices(len(moments))]
+    parts = [_watched(net, clips, moments.take(chosen), pooling).contrastive for chosen in _slices(len(moments))]
     found = [part.embeddings for part in parts if part is not None]
     return torch.cat(found).cpu().numpy() if found else None
+
+
+def _watched(net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling) -> LocationOutput:
+    return watch(net, views(net, clips, moments, pooling), moments)
 
 
 def _slices(count: int) -> list[NDArray[np.int64]]:

@@ -3,7 +3,8 @@
     prior           how often each place holds somebody
     own place       the same, given where the watching player truly is
     seen in clip    where each one was when last on screen during the clip, and how such sightings age
-    last seen       the same with a memory of the whole match, which the net does not have
+    last seen       the same with a memory of the whole match
+    nameless        when somebody, whoever it was, was last on screen at each place, in the whole match
     oracle          everybody is always seen: certain about now, and the best guess ahead
 
 All are fitted on the training matches. Those that see are told the exact place of whoever is on screen, by the game and
@@ -203,6 +204,56 @@ class LastSeen:
         return self._sights[match]
 
 
+class Nameless:
+    """How often a place holds somebody, by how long ago somebody was last on the watching players' screens there.
+
+    What perfect eyes would tell: bodies of a kind look the same, so that nobody's name is on the screen.
+    """
+
+    def __init__(self, data: Matches, plan: MapPlan) -> None:
+        self.data, self.plan = data, plan
+        self.ages = np.array(AGES_S) * data.rows_per_second
+        self._last: dict[tuple[str, int], NDArray[np.int64]] = {}
+
+    def fit(self, moments: Moments, pov: Marks) -> None:
+        self.share = {}
+        places = np.arange(len(self.plan.places))
+        for head, marks in moments.targets(pov).items():
+            kinds = self._kinds(moments, pov, head)
+            there, cases = np.zeros((2, len(AGES_S) + 1, len(places)))
+            np.add.at(there, (kinds, places), marks)
+            np.add.at(cases, (kinds, places), 1)
+            self.share[head] = (there + _DOUBT * marks.mean(0)) / (cases + _DOUBT)
+
+    def answer(self, moments: Moments, pov: Marks) -> Answers:
+        places = np.arange(len(self.plan.places))
+        return {head: self.share[head][self._kinds(moments, pov, head), places].astype(np.float32) for head in HEADS}
+
+    def _kinds(self, moments: Moments, pov: Marks, head: str) -> NDArray[np.int64]:
+        """Numbers of AGES_S [N, places]; one more where nobody was seen yet."""
+        found = np.empty((len(moments), len(self.plan.places)), np.int64)
+        for match, side in np.unique(np.stack([moments.match, moments.side]), axis=1).T:
+            mine = np.flatnonzero((moments.match == match) & (moments.side == side))
+            last = self._seen(moments.matches[match].id, int(side), mates=head.startswith("mates"))
+            eyes, rows = pov[mine, : last.shape[1], None], moments.row[mine]
+            newest = np.where(eyes, last[rows], -1).max(1)
+            kinds = np.searchsorted(self.ages, rows[:, None] - newest, side="right") - 1
+            found[mine] = np.where(newest >= 0, kinds, len(AGES_S))
+        return found
+
+    def _seen(self, match: str, side: int, *, mates: bool) -> NDArray[np.int64]:
+        """The last row [rows, observers, places] in which one of the side, or one of the others, was seen there."""
+        key = (match, 2 * side + mates)
+        if key not in self._last:
+            sights = Sights.of(self.data.match(match).labels, self.plan)
+            now = np.arange(len(sights.where))[:, None, None]
+            wanted = (sights.team == side) == mates
+            where = np.where((sights.last == now) & wanted[:, None], sights.where[:, None], -1)
+            rows = np.where(occupied(where, len(self.plan.places)), now, -1)
+            self._last[key] = np.maximum.accumulate(rows, axis=0)
+        return self._last[key]
+
+
 def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view: bool) -> dict[str, Baseline]:
     """By name; whose place is one's own can be asked of one only."""
     named: dict[str, Baseline] = {"prior": Prior()}
@@ -211,5 +262,6 @@ def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view
     return named | {
         "seen in clip": LastSeen(data, plan, samples, samples.first_row),
         "last seen": LastSeen(data, plan, samples, None),
+        "nameless": Nameless(data, plan),
         "oracle": LastSeen(data, plan, samples, None, everybody=True),
     }

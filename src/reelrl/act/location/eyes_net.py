@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 KINDS = ("mates", "enemies")
 OF_A_PLACE = CELLS * CELLS
-READINGS = {"own": OF_A_PLACE, "mates": OF_A_PLACE, "enemies": OF_A_PLACE, "view": 1, "heading": 2}
-"""What eyes say about a place, in this order, and in how many numbers."""
-WIDTH = sum(READINGS.values())
+READINGS = ("own", *KINDS, *(f"many_{kind}" for kind in KINDS), "view", "east", "north")
+"""What eyes say of a place, in this order: how sure they are that the player is there, and that somebody is there and
+on the screen; how many; how much of it is on the screen; and, if the player is there, in which direction it looks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,15 +110,14 @@ class EyesNet(nn.Module):
         return said | {"columns": torch.unflatten(columns.transpose(1, 2), 2, (len(KINDS), -1))}
 
     def readings(self, pictures: Tensor) -> Tensor:
-        """What the pictures say about each place [N, places, WIDTH], as READINGS has it; 0 is "nothing"."""
-        said = self(pictures)
-        own = torch.unflatten(said["own"].float().softmax(-1), 1, (-1, OF_A_PLACE))
-        seen = torch.unflatten(somebody(said["columns"].float()).sigmoid(), 2, (-1, OF_A_PLACE))
-        sector = torch.arange(HEADINGS, device=own.device) + 0.5
-        compass = torch.stack([(sector * (2 * math.pi / HEADINGS)).cos(), (sector * (2 * math.pi / HEADINGS)).sin()], 1)
-        heading = own.sum(2, keepdim=True) * (said["heading"].float().softmax(-1) @ compass)[:, None]
-        view = said["view"].float().sigmoid()[..., None]
-        return torch.cat([own, seen[:, 0], seen[:, 1], view, heading], -1)
+        """What the pictures say of each place [N, places, READINGS]; 0 is "nothing"."""
+        said = {name: each.float() for name, each in self(pictures).items()}
+        own = by_place(said["own"].softmax(-1)).sum(-1)
+        seen = by_place(somebody(said["columns"]).sigmoid()).transpose(1, 2)  # [N, places, kinds, cells of a place]
+        angle = (torch.arange(HEADINGS, device=own.device) + 0.5) * (2 * math.pi / HEADINGS)
+        towards = said["heading"].softmax(-1) @ torch.stack([angle.cos(), angle.sin()], 1)
+        own, view = own[..., None], said["view"].sigmoid()[..., None]
+        return torch.cat([own, 1 - (1 - seen).prod(-1), seen.sum(-1), view, own * towards[:, None]], -1)
 
     def save(self, path: str | Path) -> None:
         """Weights and settings in one safetensors file."""
@@ -147,7 +146,7 @@ class EyesNet(nn.Module):
 
 
 class TrainedEyes(VideoEncoder):
-    """What eyes of `reel train eyes` read off each frame, place after place: [N, T, places * WIDTH]."""
+    """What eyes of `reel train eyes` read off each frame, place after place: [N, T, places * READINGS]."""
 
     per_frame = True
 
@@ -162,7 +161,7 @@ class TrainedEyes(VideoEncoder):
                 f"these eyes see RGB pictures of {known.picture[0]} x {known.picture[1]}, and these have "
                 f"{clip.channels} x {clip.height} x {clip.width}; train eyes on such pictures"
             )
-        self.embed_dim = known.places * WIDTH
+        self.embed_dim = known.places * len(READINGS)
 
     def forward(self, video: Tensor) -> Tensor:
         pictures = video.flatten(0, 1).contiguous(memory_format=torch.channels_last)
@@ -172,6 +171,11 @@ class TrainedEyes(VideoEncoder):
 def somebody(columns: Tensor) -> Tensor:
     """Logits [N, 2, cells] that somebody of a kind is there, from those of each column: their odds add up."""
     return columns.logsumexp(1)
+
+
+def by_place(cells: Tensor) -> Tensor:
+    """[..., cells] as [..., places, cells of a place]."""
+    return torch.unflatten(cells, -1, (-1, OF_A_PLACE))
 
 
 def _trunk(settings: EyesSettings) -> nn.Sequential:

@@ -21,7 +21,7 @@ from reelrl import seeding
 from reelrl.act.location.embeddings import Store
 from reelrl.act.location.epochs import EpochTrainer
 from reelrl.act.location.eyes import Thumbnails
-from reelrl.act.location.eyes_net import KINDS, OF_A_PLACE, EyesNet, EyesSettings, somebody
+from reelrl.act.location.eyes_net import KINDS, OF_A_PLACE, EyesNet, EyesSettings, by_place, somebody
 from reelrl.act.location.glances import Glances, look, on_columns
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings
@@ -54,7 +54,7 @@ class EyesTraining:
     net: EyesSettings = field(default_factory=EyesSettings)
     picture_size: tuple[int, int] | None = None
     """Height and width that pictures are shrunk to; None: as they were recorded."""
-    stride: int = 2
+    stride: int = 4
     """Rows from one picture to the next."""
     epochs: int = 4
     batch: int = 128
@@ -114,15 +114,15 @@ class EyesTrainer(EpochTrainer):
             said = self._look(part.pictures)
             share = len(numbers) / len(glances)
             losses += share * torch.stack(list(self._losses(said, part).values())).sum().item()
-            place = _by_place(said["own"]).logsumexp(2).argmax(1)
+            place = by_place(said["own"]).logsumexp(2).argmax(1)
             right += share * np.array(
                 [
                     (place == part.cell.div(OF_A_PLACE, rounding_mode="floor")).float().mean().item(),
                     (said["heading"].argmax(1) == part.heading).float().mean().item(),
                 ]
             )
-            parts.append(_by_place(somebody(said["columns"])).logsumexp(-1).cpu())
-            truths.append(_by_place(self._truth(part).any(1)).any(-1).cpu())
+            parts.append(by_place(somebody(said["columns"])).logsumexp(-1).cpu())
+            truths.append(by_place(self._truth(part).any(1)).any(-1).cpu())
         found, truth = torch.cat(parts).numpy(), torch.cat(truths).numpy()
         figures = {name: mean_precision(found[:, kind], truth[:, kind]) for kind, name in enumerate(KINDS)}
         figures |= {"place": float(right[0]), "heading": float(right[1]), "loss": losses}
@@ -217,8 +217,3 @@ def shaken(glances: Glances, rng: np.random.Generator, most: float) -> Glances:
     return replace(
         glances, pictures=(moved * gain).clamp(0, 255), seen_span=glances.seen_span + right[:, None, None].float()
     )
-
-
-def _by_place(cells: Tensor) -> Tensor:
-    """[..., cells] as [..., places, cells of a place]."""
-    return torch.unflatten(cells, -1, (-1, OF_A_PLACE))

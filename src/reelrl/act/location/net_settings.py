@@ -44,7 +44,7 @@ class LocationNetSettings:
     place_features: int | None = None
     """Numbers that the embeddings hold of each place, one place after the other, as eyes give them; the net then has a
     memory and reads a history of them. None: embeddings of any kind."""
-    memory_dim: int = 64
+    memory_dim: int = 48
     """Numbers that are remembered of each place."""
     proj_dim: int = 128
     fusion: Fusion = "mean"

@@ -94,8 +94,8 @@ def matches_of(data: Matches, split: str, map_name: str) -> list[MatchInfo]:
     mine = [info for info in data.matches if info.split == split and (split not in LEAST or info.map == map_name)]
     if len(mine) < LEAST.get(split, 0):
         raise ContentError(
-            f"{data.folder} has {len(mine)} matches of split {split!r} on map {map_name}, and {LEAST[split]} are "
-            f"needed; six matches have all splits: reel collect doom --matches 6 -o {data.folder}"
+            f"{data.folder} has {len(mine)} of the {LEAST[split]} or more matches of split {split!r} on map {map_name} "
+            f"that are needed; six matches have all splits: reel collect doom --matches 6 -o {data.folder}"
         )
     return mine
 

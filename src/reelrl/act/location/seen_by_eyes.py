@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from reelrl.act.location.eyes_net import READINGS, WIDTH
+from reelrl.act.location.eyes_net import READINGS
 from reelrl.act.location.net import HEADS
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class SeenByEyes:
         """How sure the eyes are [N, places], as numbers of _SURE, for each of _AGES_S."""
         clips = self.clips[moments.matches]
         histories, which, rows = clips.histories(moments)
-        sure = on_screen(histories, head.partition("_")[0])
+        said = torch.unflatten(histories, -1, (-1, len(READINGS)))
+        sure = said[..., READINGS.index(head.partition("_")[0])]
         frames = [round(age * self.rows_per_second / clips.eyes.stride) for age in _AGES_S]
         eyes = torch.from_numpy(pov)[..., None]
         found = []
@@ -63,13 +64,6 @@ class SeenByEyes:
             most = _most(sure, newest, oldest)[torch.from_numpy(which), :, torch.from_numpy(rows)]
             found.append(np.searchsorted(_SURE, (most * eyes).amax(1).numpy()))
         return tuple(found)
-
-
-def on_screen(readings: Tensor, kind: str) -> Tensor:
-    """How sure eyes are that somebody of a kind is on the screen at each place: [..., places] from [..., D]."""
-    parts = torch.split(torch.unflatten(readings, -1, (-1, WIDTH)), list(READINGS.values()), -1)
-    nobody: Tensor = (1 - dict(zip(READINGS, parts, strict=True))[kind]).prod(-1)
-    return 1 - nobody
 
 
 def _most(sure: Tensor, newest: int, oldest: int) -> Tensor:

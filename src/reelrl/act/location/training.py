@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from reelrl import seeding
-from reelrl.act.location.answers import answers, watch
+from reelrl.act.location.answers import answers, views, watch
 from reelrl.act.location.batches import epoch_batches, random_views
 from reelrl.act.location.embeddings import Pooling
 from reelrl.act.location.epochs import EpochTrainer
@@ -53,11 +53,6 @@ def usual_net() -> LocationNetSettings:
     )
 
 
-def net_with_memory() -> LocationNetSettings:
-    """For what eyes say of each place."""
-    return replace(usual_net(), fusion="attention", proj_dim=64, memory_dim=48, fused_agent_dim=64, hidden_dim=64)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LocationTraining:
     """What is learned from, and how."""
@@ -81,6 +76,8 @@ class LocationTraining:
     """Epochs without a better one before it ends."""
     matches_per_batch: int = 8
     moments_of_each: int = 8
+    answers: int = 1
+    """About each moment of a batch, each through the eyes of other players: cheap, where to look is dear."""
     apart_s: float = 2.0
     """Moments of a match that are nearer in time never meet in a batch."""
     lr: float = 5e-4
@@ -88,7 +85,7 @@ class LocationTraining:
     weight_decay: float = 0.05
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "patience", "matches_per_batch", "moments_of_each"):
+        for name in ("epochs", "patience", "matches_per_batch", "moments_of_each", "answers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
         for name in ("apart_s", "weight_decay"):
@@ -100,6 +97,12 @@ class LocationTraining:
             raise ConfigError(f"lr is {self.lr}; give a number between 0 and 1")
         if self.picture_size is not None and min(self.picture_size) < 1:
             raise ConfigError(f"picture_size is {self.picture_size}; give height and width in pixels")
+
+
+def with_memory(settings: LocationTraining) -> LocationTraining:
+    """The settings for what eyes say of each place, as validation matches chose them (docs/location.md)."""
+    net = replace(settings.net, fusion="attention", proj_dim=64, fused_agent_dim=64, hidden_dim=64)
+    return replace(settings, pooling="memory", net=net, epochs=8, moments_of_each=20, answers=4, lr=2e-3)
 
 
 class LocationTrainer(EpochTrainer):
@@ -127,13 +130,16 @@ class LocationTrainer(EpochTrainer):
 
     def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
         moments = self.scenes.moments["train"].take(batch)
-        pov = random_views(moments.present, rng, self.settings.net.num_pov_agents)
-        output = watch(self.net, self.scenes.clips["train"], moments, self.settings.pooling, pov)
-        truth = {head: torch.from_numpy(marks).float() for head, marks in moments.targets(pov).items()}
-        losses = [
-            binary_cross_entropy_with_logits(logits, truth[head].to(logits.device))
-            for head, logits in output.logits.items()
-        ]
+        seen = views(self.net, self.scenes.clips["train"], moments, self.settings.pooling)
+        losses = []
+        for _ in range(self.settings.answers):
+            pov = random_views(moments.present, rng, self.settings.net.num_pov_agents)
+            output = watch(self.net, seen, moments, pov)
+            truth = {head: torch.from_numpy(marks).float() for head, marks in moments.targets(pov).items()}
+            losses += [
+                binary_cross_entropy_with_logits(logits, truth[head].to(logits.device))
+                for head, logits in output.logits.items()
+            ]
         loss = torch.stack(losses).mean()
         figures = {"loss/location": loss.item()}
         if output.contrastive is not None:
