@@ -54,7 +54,7 @@ class EyesTraining:
     net: EyesSettings = field(default_factory=EyesSettings)
     picture_size: tuple[int, int] | None = None
     """Height and width that pictures are shrunk to; None: as they were recorded."""
-    stride: int = 4
+    stride: int = 8
     """Rows from one picture to the next."""
     epochs: int = 4
     batch: int = 128

@@ -89,8 +89,13 @@ class Glances:
 
 def look(store: Store, data: Matches, info: MatchInfo, plan: MapPlan) -> Seen:
     """What is on a match's pictures, which are in the store from now on."""
-    width = store.rows(data, info, lambda _: None).shape[-1]
     labels, rows = data.match(info.id).labels, np.arange(0, info.frames, store.eyes.stride)
+    if not np.isfinite(labels.angle[labels.alive]).all():
+        raise ContentError(
+            f"match {info.id} in {data.folder} does not tell where its players look, nor whom they see; eyes need "
+            "matches of `reel collect doom`"
+        )
+    width = store.rows(data, info, lambda _: None).shape[-1]
     return [(labels.alive[rows, player], *seen) for player, seen in enumerate(_seen(labels, rows, plan, width))]
 
 
@@ -121,9 +126,7 @@ def _seen(labels: Labels, rows: NDArray[np.int64], plan: MapPlan, width: int) ->
     team = np.concatenate([labels.team[rows], monsters], axis=1)
     sees = np.concatenate([labels.sees_mate, labels.sees_enemy], axis=2)[rows]
     for player in range(labels.alive.shape[1]):
-        angle = labels.angle[rows, player]
-        known = np.isfinite(angle)
-        heading = (np.nan_to_num(angle) % 360 / (360 / HEADINGS)).astype(np.int64) % HEADINGS
+        angle = np.nan_to_num(labels.angle[rows, player])  # of the dead it may be unknown
         span, depth = _across(position - position[:, player, None], angle, width)
         seen = sees[:, player] & there & (cells >= 0)
         # The nearest first; who is not seen comes last and is cut off, or is -1.
@@ -132,8 +135,8 @@ def _seen(labels: Labels, rows: NDArray[np.int64], plan: MapPlan, width: int) ->
         last = np.arange(MOST_SEEN) >= seen.sum(1, keepdims=True)
         yield (
             cells[:, player],
-            np.where(known, heading, -1),
-            in_view(plan, position[:, player], np.nan_to_num(angle)).astype(np.float32),
+            (angle % 360 / (360 / HEADINGS)).astype(np.int64) % HEADINGS,
+            in_view(plan, position[:, player], angle).astype(np.float32),
             np.where(last, -1, np.take_along_axis(cells, order, 1)),
             (np.take_along_axis(team, order, 1) != team[:, player, None]).astype(np.int64),
             np.take_along_axis(span, order[..., None], 1).astype(np.float32),
