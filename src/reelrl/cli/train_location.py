@@ -97,8 +97,16 @@ def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> Location
         raise ConfigError(f"--eyes {args.eyes} is a run of `reel train {folder.stage}`; give one of `reel train eyes`")
     weights = str(folder.artifacts / WEIGHTS)
     encoder = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=weights)
-    size = folder.settings(EyesTraining).picture_size
-    return with_memory(replace(settings, encoder=encoder, picture_size=size))
+    try:
+        learned = folder.settings(EyesTraining)
+    except ConfigError as error:
+        raise ConfigError(
+            f"--eyes {args.eyes} was made by another version ({error}); train eyes anew: "
+            f"reel train eyes {settings.data}"
+        ) from error
+    # Eyes know the places of one map alone.
+    settings = replace(settings, encoder=encoder, map=learned.map, picture_size=learned.picture_size)
+    return with_memory(settings)
 
 
 def _run_folder(args: argparse.Namespace, settings: LocationTraining, seed: int, scenes: Scenes) -> Run:

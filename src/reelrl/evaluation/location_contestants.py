@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reelrl.runs import RunFolder
 
 _TERM = "net.contrastive."
-_FROM_DATA = ("net.embed_dim", "net.video_encoder", "net.clip")  # told by the encoder already
+_FROM_DATA = ("net.embed_dim", "net.place_features", "net.video_encoder", "net.clip")  # told by the encoder already
 
 
 @dataclass(frozen=True, eq=False)

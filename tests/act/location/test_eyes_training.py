@@ -182,6 +182,14 @@ def test_two_commands_lead_from_matches_to_a_net(
     assert "seen by the eyes" in capsys.readouterr().out
     assert main(["train", "location", str(folder), "--eyes", str(tmp_path / "0002"), *runs]) == 1
     assert "give one of `reel train eyes`" in capsys.readouterr().err
+    config = tmp_path / "0001-eyes" / "config.yaml"
+    assert "map: four-rooms" in config.read_text()
+    config.write_text(config.read_text().replace("map: four-rooms", "map: cellar"))
+    assert main(["train", "location", str(folder), "--eyes", eyes, *runs]) == 1
+    assert "has no matches on map 'cellar'" in capsys.readouterr().err
+    config.write_text(config.read_text().replace("shake:", "shaken:"))
+    assert main(["train", "location", str(folder), "--eyes", eyes, *runs]) == 1
+    assert "was made by another version" in capsys.readouterr().err
 
 
 def test_settings_that_cannot_be_are_told(tmp_path: Path) -> None:

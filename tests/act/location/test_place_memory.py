@@ -69,6 +69,14 @@ def test_one_agent_needs_no_teammate_and_the_dead_are_not_read() -> None:
     torch.testing.assert_close(alone, model(embeddings=unread, present=only).logits["mates_now"])
 
 
+def test_the_side_matters_and_can_be_left_out() -> None:
+    sides = [torch.full((ROWS,), side) for side in (0, 1)]
+    for told in (True, False):
+        model = net(team_embed_dim=16 * told).eval()
+        first, second = (model(embeddings=histories(), team=side).logits["mates_now"] for side in sides)
+        assert torch.equal(first, second) != told
+
+
 def test_places_share_what_they_learn() -> None:
     """Trained on sightings in three of the places, it knows what a sighting in the others means."""
     torch.manual_seed(0)

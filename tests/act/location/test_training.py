@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from reelrl.act.location.answers import answers
+from reelrl.act.location.eyes_net import EyesNet, EyesSettings
 from reelrl.act.location.net import CrossEgoVideoLocationNet
 from reelrl.act.location.net_settings import ContrastiveSettings, LocationNetSettings
 from reelrl.act.location.precision import mean_precision
@@ -155,6 +156,18 @@ def test_the_net_is_made_to_fit_the_data(folder: Path, tmp_path: Path) -> None:
 def test_a_memory_needs_eyes(folder: Path) -> None:
     with pytest.raises(ConfigError, match="give --eyes RUN"):
         Scenes(settings_of(folder, pooling="memory"), ["train"])
+    learns = VideoEncoderSettings(model_type="eyes")
+    with pytest.raises(ConfigError, match="reads what frozen eyes say"):
+        Scenes(settings_of(folder, pooling="memory", encoder=learns), ["train"])
+
+
+def test_a_memory_needs_eyes_that_know_these_places(folder: Path, tmp_path: Path) -> None:
+    # 2 places with 8 readings each would also divide by the 4 places of this map.
+    known = EyesSettings(places=2, picture=(HEIGHT, WIDTH), channels=(4, 4), blocks=(0, 0), embed_dim=8, column_dim=8)
+    EyesNet(known).save(tmp_path / "eyes.safetensors")
+    eyes = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=str(tmp_path / "eyes.safetensors"))
+    with pytest.raises(ConfigError, match="these eyes know 2 places, and four-rooms has 4"):
+        Scenes(settings_of(folder, pooling="memory", encoder=eyes), ["train"])
 
 
 def test_data_that_cannot_be_learned_from_is_told(folder: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class LocationNetSettings:
     fusion: Fusion = "mean"
     fused_agent_dim: int = 128
     team_embed_dim: int = 16
-    """Of the side a team plays for, of two; 0: the net is not told."""
+    """Of the side a team plays for, of two; 0: the net is not told. (A memory hears it in its own width.)"""
     hidden_dim: int = 256
     num_hidden_layers: int = 1
     activation: Activation = "gelu"

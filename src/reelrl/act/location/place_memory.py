@@ -4,7 +4,7 @@
     [B, A, places, M] ─► fused over the agents, place by place ─► layers over the places ─► logits {head: [B, places]}
 
 All places share their weights, and learn from each other which are neighbours: what happened in one room teaches about
-all of them. A net that sees a place as nine numbers among eighty learns each room by heart instead, and little of it.
+all of them. A net that sees a place as eight numbers of a long list learns each room by heart instead, and little.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class PlaceReader(nn.Module):
         )
         self.team = nn.Linear(settings.fused_agent_dim, width)
         self.name = nn.Parameter(torch.randn(settings.num_places, width) * 0.02)
-        self.side = nn.Embedding(2, width)
+        self.side = nn.Embedding(2, width) if settings.team_embed_dim else None
         # Who watches alone is asked for the others, and a team for all of it.
         self.alone = nn.Embedding(2, width)
         self.layers = nn.ModuleList(
@@ -108,7 +108,9 @@ class PlaceReader(nn.Module):
         places = tokens.shape[1]
         eyes = subset[:, None].expand(-1, places, -1).flatten(0, 1)
         fused = torch.unflatten(self.fuser(everyone.transpose(1, 2).flatten(0, 1), eyes), 0, (-1, places))
-        told = self.side(side) + self.alone((subset.sum(1) == 1).long())
+        told = self.alone((subset.sum(1) == 1).long())
+        if self.side is not None:
+            told = told + self.side(side)
         known = self.team(fused) + self.name + told[:, None]
         for layer in self.layers:
             known = layer(known)

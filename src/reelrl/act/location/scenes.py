@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.eyes import FrozenEyes, Thumbnails
+from reelrl.act.location.eyes_net import READINGS
 from reelrl.act.location.samples import Moments
 from reelrl.act.recording.xego import open_matches
 from reelrl.errors import ConfigError, ContentError
@@ -72,12 +73,17 @@ class Scenes:
         else:
             reads["embed_dim"] = clips.width(settings.pooling)
         if settings.pooling == "memory":
-            if settings.encoder.model_type != "eyes":
+            if settings.encoder.model_type != "eyes" or not settings.encoder.freeze_backbone:
                 raise ConfigError(
-                    "pooling=memory reads what eyes say of each place; give --eyes RUN of `reel train eyes`, or "
+                    "pooling=memory reads what frozen eyes say of each place; give --eyes RUN of `reel train eyes`, or "
                     "--set pooling=mean+last for other encoders"
                 )
-            reads["place_features"] = reads["embed_dim"] // places
+            if reads["embed_dim"] != places * len(READINGS):
+                raise ConfigError(
+                    f"these eyes know {reads['embed_dim'] / len(READINGS):g} places, and {self.map} has {places}; "
+                    "give eyes that `reel train eyes` trained on this map"
+                )
+            reads["place_features"] = len(READINGS)
         net = replace(settings.net, num_places=places, num_agents=agents, **reads)
         return replace(settings, map=self.map, net=net)
 

@@ -68,7 +68,7 @@ class LocationTraining:
     encoder_frames: int | None = None
     """Frames that a frozen encoder sees at once; None: one, or the whole clip, as its kind does."""
     pooling: Pooling = "mean+last"
-    """How a frozen encoder's embeddings of a clip's frames become one: their mean, the newest, or both."""
+    """How a frozen encoder's embeddings of frames become one: a clip's mean, the newest, both, or a memory of all."""
     net: LocationNetSettings = field(default_factory=usual_net)
     """Places, agents and what is read come from the data, whatever is written here."""
     epochs: int = 40
