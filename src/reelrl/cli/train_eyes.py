@@ -42,12 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.act.location.eyes_training import EyesTrainer, open_glances
+    from reelrl.evaluation.parallel import processes
     from reelrl.runs import Run
     from reelrl.see.devices import use_device
 
     device = use_device(args.device, args.threads)
     settings, seed = _settings(args)
-    settings, glances = open_glances(settings, args.jobs)
+    with processes(args.jobs) as work:
+        settings, glances = open_glances(settings, work)
     made = (
         Run.open(args.resume)
         if args.resume

@@ -23,6 +23,7 @@ from reelrl.act.recording.reader import MatchData
 from reelrl.act.video_encoder import VideoEncoderSettings
 from reelrl.cli.main import main
 from reelrl.errors import ConfigError
+from reelrl.evaluation.parallel import processes
 from reelrl.runs import Run
 from tests.act.location.written_matches import PLAN, WIDTH, rooms_of, write_matches
 
@@ -99,7 +100,8 @@ def test_decoding_in_two_processes_gives_the_same(
 ) -> None:
     _, one = open_glances(settings_of(folder))
     monkeypatch.setenv("REELRL_CACHE", str(tmp_path))
-    _, two = open_glances(settings_of(folder), jobs=2)
+    with processes(2) as work:
+        _, two = open_glances(settings_of(folder), work)
     assert torch.equal(one["val"].pictures, two["val"].pictures)
     assert torch.equal(one["train"].seen_span, two["train"].seen_span)
 

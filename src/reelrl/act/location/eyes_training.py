@@ -28,11 +28,10 @@ from reelrl.act.location.samples import SampleSettings
 from reelrl.act.location.scenes import label_map, matches_of
 from reelrl.act.recording.xego import open_matches
 from reelrl.errors import ConfigError
-from reelrl.evaluation.parallel import processes
 from reelrl.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -158,16 +157,18 @@ class EyesTrainer(EpochTrainer):
         }
 
 
-def open_glances(settings: EyesTraining, jobs: int = 1) -> tuple[EyesTraining, dict[str, Glances]]:
+def open_glances(
+    settings: EyesTraining, work: Callable[..., Iterable[Seen]] = map
+) -> tuple[EyesTraining, dict[str, Glances]]:
     """The pictures of the training and validation matches, and the settings with a net that fits them.
 
-    Videos are decoded in `jobs` processes, and their pictures kept in the cache.
+    Videos are decoded by `work`, a map that may use several processes, and their pictures kept in the cache.
     """
     data = open_matches(settings.data)
     settings = replace(settings, map=label_map(data, settings.map))
     matches = {split: matches_of(data, split, str(settings.map)) for split in ("train", "val")}
-    glances, total = {}, sum(map(len, matches.values()))
-    with Progress("look", total, unit="matches") as progress, processes(min(jobs, total)) as work:
+    glances = {}
+    with Progress("look", sum(map(len, matches.values())), unit="matches") as progress:
         for split, mine in matches.items():
             seen = []
             for each in work(_look, [(settings, info) for info in mine]):
