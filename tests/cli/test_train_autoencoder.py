@@ -18,6 +18,7 @@ from reelrl.runs import RunFolder
 from reelrl.see.training import AutoEncoderTraining
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SMALL = ["--device", "cpu", "--set", "model.widths=[[2,2],[2,2],[2,2]]", "--set", "log_every=4", "--set", "keep=9"]
@@ -27,6 +28,18 @@ GAME = ["--source", "ale:Breakout"]
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
     torch.set_num_threads(1)
+
+
+_STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running() -> Iterator[None]:
+    yield
+    while _STARTED:
+        process = _STARTED.pop()
+        process.kill()
+        process.communicate()
 
 
 def train(root: Path, *more: str) -> int:
@@ -49,11 +62,13 @@ def outcome(run: RunFolder) -> list[Any]:
 
 def started(root: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "reelrl.cli.main", "train", "autoencoder", "--output-dir", str(root)]
-    return subprocess.Popen([*command, *SMALL, *GAME, *more], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, *SMALL, *GAME, *more], stdout=subprocess.PIPE, text=True)
+    _STARTED.append(process)
+    return process
 
 
 def wait_for_checkpoints(root: Path, count: int) -> RunFolder:
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + 180
     while len(list(root.glob("*/checkpoints/0*"))) < count:
         assert time.monotonic() < end_s, "no checkpoint came"
         time.sleep(0.02)

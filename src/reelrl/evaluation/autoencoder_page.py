@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from reelrl.evaluation import page
@@ -182,19 +183,21 @@ _WIDTH, _LEFT, _ROW = 760, 210, 34
 
 
 def _bars(reports: Sequence[Report]) -> Html:
-    """A row per place; a mark per representation between R2 of 0 and 1."""
+    """A row per place; a mark per representation between R2 of 1 and a round number below all of them, or 0."""
     rows = [(report, place) for report in reports for place in dict.fromkeys(r.place for r in report.probe)]
+    least = min(result.r2 for report in reports for result in report.probe)
+    low = max(0.0, math.floor(10 * least) / 10)
     looks = {"embedding": ("one", 7), "PCA": ("two", 5), "39x39 pixels": ("quiet", 5), "27x27 pixels": ("quiet", 3.5)}
 
     def across(r2: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - 20) * max(r2, 0.0)
+        return _LEFT + (_WIDTH - _LEFT - 20) * (max(r2, low) - low) / (1 - low + 1e-9)
 
     bottom = _ROW * len(rows) + 12
     parts = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+    for tick in (low + (1 - low) * quarter / 4 for quarter in range(5)):
         x = f"{across(tick):.1f}"
         parts.append(tag("line", x1=x, y1=4, x2=x, y2=bottom, style="stroke: var(--line)"))
-        parts.append(tag("text", f"{tick:g}", x=x, y=bottom + 16, text_anchor="middle"))
+        parts.append(tag("text", f"{tick:.3g}", x=x, y=bottom + 16, text_anchor="middle"))
     for number, (report, place) in enumerate(rows):
         y = _ROW * number + 22
         label = f"{report.source.removeprefix('ale:')}: {place}"
@@ -208,7 +211,7 @@ def _bars(reports: Sequence[Report]) -> Html:
                 )
     chart = tag("svg", join(parts), viewBox=f"0 0 {_WIDTH} {bottom + 24}", role="img", aria_label="R2 of linear probes")
     return page.figure(
-        chart, "R2: large dot embedding, orange PCA, grey small pictures (larger dot 39x39). Below 0 is at 0."
+        chart, "R2: large dot embedding, orange PCA, grey small pictures (larger dot 39x39). Below 0 stands at 0."
     )
 
 

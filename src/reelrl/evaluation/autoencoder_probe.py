@@ -140,6 +140,7 @@ def describe(subject: Subject, count: int) -> Labelled:
             progress.update(len(some))
     part = torch.tensor([each.part for each in told])
     fine, middle, coarse, pixels, same, tiny = (torch.cat(column) for column in zip(*rows, strict=True))
+    rows.clear()  # a gigabyte
     embedding = torch.cat([_unit(branch) for branch in (fine, middle, coarse)], dim=1)
     features = {
         "embedding": embedding,
