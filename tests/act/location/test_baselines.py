@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from reelrl.act.location.baselines import AGES_S, LastSeen, Nameless, Prior, Sights, baselines
+from reelrl.act.location.linear_reading import LinearReading
 from reelrl.act.location.net import HEADS
 from reelrl.act.location.precision import average_precision, mean_precision
 from reelrl.act.location.samples import Moments, SampleSettings, places_of
@@ -75,8 +76,8 @@ def test_who_is_nameless_was_somewhere_some_time_ago(data: MatchData, moments: M
     """By a plain loop over the rows: when one of a kind was last in the same room as the player."""
     views, pov = moments.single_views()
     views, pov = views.take(np.arange(0, len(views), 37)), pov[::37]
-    for head, others in (("mates_now", slice(0, 3)), ("enemies_now", slice(3, None))):
-        kinds = Nameless(data, PLAN)._kinds(views, pov, head)
+    for mates, others in ((True, slice(0, 3)), (False, slice(3, None))):
+        kinds = Nameless(data, PLAN)._kinds(views, pov, mates=mates)
         for number, player in enumerate(pov.argmax(1)):
             labels = data.match(views.matches[views.match[number]].id).labels
             where = np.concatenate([rooms_of(labels), places_of(PLAN, labels.enemy_position, labels.enemy_alive)], 1)
@@ -87,6 +88,31 @@ def test_who_is_nameless_was_somewhere_some_time_ago(data: MatchData, moments: M
                 age_s = (views.row[number] - before[-1]) / data.rows_per_second if len(before) else np.inf
                 wanted = sum(age_s >= step for step in AGES_S) - 1 if len(before) else len(AGES_S)
                 assert kinds[number, place] == wanted
+
+
+def test_who_watches_knows_where_it_is(data: MatchData, moments: Moments) -> None:
+    """With all eyes open everybody's place is known, seen by others or not; with one view nothing is asked of it."""
+    for memory_rows in (0, None):
+        found = score(LastSeen(data, PLAN, SAMPLES, memory_rows), moments, moments.present)
+        assert found["mates_now"] > 0.99
+    two = np.tile([True, True, False], (len(moments), 1))
+    for asked in LastSeen(data, PLAN, SAMPLES, 0)._asked(moments, two, "mates_now"):
+        assert asked.known[:, :2].all()
+        assert (asked.seen_at[:, :2] == asked.found[:, :2]).all()
+        assert not asked.known[:, 2].all()
+
+
+def test_a_linear_layer_reads_what_is_there(moments: Moments) -> None:
+    truth = moments.targets(moments.present)
+    told = np.concatenate([truth[head] for head in HEADS], axis=1).astype(np.float32)
+    reading = LinearReading()
+    reading.fit(told, truth)
+    said = reading.answer(told)
+    assert all(mean_precision(said[head], truth[head]) == 1 for head in HEADS)
+    reading.fit(np.zeros((len(moments), 1), np.float32), truth)
+    blind = reading.answer(np.zeros((3, 1), np.float32))
+    for head in HEADS:
+        assert blind[head] == pytest.approx(np.tile(truth[head].mean(0), (3, 1)), abs=0.01)
 
 
 def test_answers_from_sightings_are_calibrated(data: MatchData, moments: Moments) -> None:

@@ -4,7 +4,7 @@
     own place       the same, given where the watching player truly is
     seen in clip    where each one was when last on screen during the clip, and how such sightings age
     last seen       the same with a memory of the whole match
-    nameless        when somebody, whoever it was, was last on screen at each place, in the whole match
+    nameless        where those who watch are, and when somebody, whoever it was, was last on screen at each place
     oracle          everybody is always seen: certain about now, and the best guess ahead
 
 All are fitted on the training matches. Those that see are told the exact place of whoever is on screen, by the game and
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reelrl.act.location.linear_reading import LinearReading
 from reelrl.act.location.net import HEADS
 from reelrl.act.location.samples import Marks, Moments, Places, occupied, places_of
 
@@ -119,7 +120,7 @@ class _Asked(NamedTuple):
 
 
 class LastSeen:
-    """Where each one was when last on the watching players' screens.
+    """Where each one was when last on the watching players' screens; those know of themselves.
 
     `memory_rows` is how old a sighting may be (None: any age). `everybody` is the oracle: all are always on screen.
     """
@@ -190,6 +191,7 @@ class LastSeen:
                 wanted = ~ours
             found = np.where(wanted, sights.where[rows + ahead], -1)
             last = np.where(eyes[..., None], sights.last[rows], -1).max(1)
+            last[:, :players] = np.where(eyes, rows[:, None], last[:, :players])  # who watches knows where it is
             if self.everybody:
                 last = np.where(sights.where[rows] >= 0, rows[:, None], -1)
             age = rows[:, None] - last
@@ -205,36 +207,34 @@ class LastSeen:
 
 
 class Nameless:
-    """How often a place holds somebody, by how long ago somebody was last on the watching players' screens there.
+    """What perfect eyes would tell, in the whole match, through one linear layer over all places.
 
-    What perfect eyes would tell: bodies of a kind look the same, so that nobody's name is on the screen.
+    Where those who watch are, and how long ago a mate, and an enemy, was last on their screens at each place. Bodies of
+    a kind look the same, so that nobody's name is on the screen.
     """
 
     def __init__(self, data: Matches, plan: MapPlan) -> None:
-        self.data, self.plan = data, plan
+        self.data, self.plan, self.reading = data, plan, LinearReading()
         self.ages = np.array(AGES_S) * data.rows_per_second
         self._last: dict[tuple[str, int], NDArray[np.int64]] = {}
 
     def fit(self, moments: Moments, pov: Marks) -> None:
-        self.share = {}
-        places = np.arange(len(self.plan.places))
-        for head, marks in moments.targets(pov).items():
-            kinds = self._kinds(moments, pov, head)
-            there, cases = np.zeros((2, len(AGES_S) + 1, len(places)))
-            np.add.at(there, (kinds, places), marks)
-            np.add.at(cases, (kinds, places), 1)
-            self.share[head] = (there + _DOUBT * marks.mean(0)) / (cases + _DOUBT)
+        self.reading.fit(self._known(moments, pov), moments.targets(pov))
 
     def answer(self, moments: Moments, pov: Marks) -> Answers:
-        places = np.arange(len(self.plan.places))
-        return {head: self.share[head][self._kinds(moments, pov, head), places].astype(np.float32) for head in HEADS}
+        return self.reading.answer(self._known(moments, pov))
 
-    def _kinds(self, moments: Moments, pov: Marks, head: str) -> NDArray[np.int64]:
+    def _known(self, moments: Moments, pov: Marks) -> NDArray[np.float32]:
+        ages = [np.eye(len(AGES_S) + 1)[self._kinds(moments, pov, mates=mates)] for mates in (True, False)]
+        parts = [each.reshape(len(moments), -1) for each in ages] + [own_places(moments, pov)]
+        return np.concatenate(parts, axis=1).astype(np.float32)
+
+    def _kinds(self, moments: Moments, pov: Marks, *, mates: bool) -> NDArray[np.int64]:
         """Numbers of AGES_S [N, places]; one more where nobody was seen yet."""
         found = np.empty((len(moments), len(self.plan.places)), np.int64)
         for match, side in np.unique(np.stack([moments.match, moments.side]), axis=1).T:
             mine = np.flatnonzero((moments.match == match) & (moments.side == side))
-            last = self._seen(moments.matches[match].id, int(side), mates=head.startswith("mates"))
+            last = self._seen(moments.matches[match].id, int(side), mates=mates)
             eyes, rows = pov[mine, : last.shape[1], None], moments.row[mine]
             newest = np.where(eyes, last[rows], -1).max(1)
             kinds = np.searchsorted(self.ages, rows[:, None] - newest, side="right") - 1
@@ -252,6 +252,11 @@ class Nameless:
             rows = np.where(occupied(where, len(self.plan.places)), now, -1)
             self._last[key] = np.maximum.accumulate(rows, axis=0)
         return self._last[key]
+
+
+def own_places(moments: Moments, pov: Marks) -> Marks:
+    """Which places [N, places] hold one of those who watch."""
+    return occupied(np.where(pov, moments.player_places, -1), moments.enemies.shape[1])
 
 
 def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view: bool) -> dict[str, Baseline]:
