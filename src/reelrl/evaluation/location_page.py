@@ -33,8 +33,8 @@ _METHOD = (
     "places. F1 is at thresholds chosen place by place on validation matches, and at 0.5. Calibration error is the "
     "mean distance between an answer and how often such answers come true. Intervals are 95 % bootstrap: matches are "
     "drawn again, and so are seeds; differences are on the same drawings. Baselines that see are told by the game the "
-    "exact place of whoever is on screen, and of who watches; the oracle is told of everybody. What is seen by the eyes "
-    "comes from the net's own."
+    "exact place of whoever is on screen, and of who watches; the oracle is told of everybody. What is seen by the "
+    "eyes comes from the net's own."
 )
 _RETRIEVAL = (
     "One player's view is the query; a teammate's view of the same moment is right. Wrong ones are other times of the "
