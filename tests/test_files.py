@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import subprocess
 import sys
+import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from reelrl.errors import ContentError, RunError
 from reelrl.files import atomic_path, cache_dir, explain_os_error, writable_folder, write_atomic
+
+WHOLE = bytes(200_000)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -135,3 +141,24 @@ def test_the_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache_dir() == tmp_path / "reelrl"
     monkeypatch.setenv("REELRL_CACHE", str(tmp_path / "mine"))
     assert cache_dir() == tmp_path / "mine"
+
+
+def replace_for_a_while(path: Path, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        path.unlink(missing_ok=True)
+        write_atomic(path, WHOLE, durable=False)
+
+
+def test_a_file_that_others_remove_all_the_time_is_still_never_seen_in_half(tmp_path: Path) -> None:
+    path = tmp_path / "data.bin"
+    start = multiprocessing.get_context("spawn")
+    writers = [start.Process(target=replace_for_a_while, args=(path, 2.0)) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    sizes = Counter[int]()
+    while any(writer.is_alive() for writer in writers):
+        with suppress(FileNotFoundError):
+            sizes[len(path.read_bytes())] += 1
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    assert sizes.keys() == {len(WHOLE)}

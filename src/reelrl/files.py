@@ -13,6 +13,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,9 +54,11 @@ def atomic_path(path: str | Path, *, durable: bool = True, error: type[ReelError
     A message that need not survive a power cut is not `durable`: it does not wait for the disk.
     """
     target = Path(os.path.realpath(path))
-    if target.is_dir():
+    # Looked at once: between two looks another process may have removed it, and it would pass for a device.
+    mode = _mode(target)
+    if stat.S_ISDIR(mode):
         raise error(f"cannot write {path}: it is a folder; give the name of a file")
-    if target.exists() and not target.is_file():
+    if mode and not stat.S_ISREG(mode):
         yield target
         return
     temporary = _temporary_name(target)
@@ -121,6 +124,14 @@ def _sync(path: Path, flags: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _mode(path: Path) -> int:
+    """What kind of thing is there; 0 where there is nothing, or none may look."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
 
 
 def _temporary_name(target: Path) -> Path:
