@@ -185,6 +185,8 @@ def test_weights_that_cannot_be_judged_are_refused(subject: Subject, tmp_path: P
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match=r"mine\.safetensors"):
         load_subject(path, source=SOURCE)
+    with pytest.raises(CheckpointError, match="is not there"):
+        load_subject(tmp_path / "none.safetensors")
     with pytest.raises(ConfigError, match="held-out"):
         replace(subject, seed=HELD_OUT_SEED)
 

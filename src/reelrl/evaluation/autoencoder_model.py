@@ -57,6 +57,8 @@ class Subject:
 def load_subject(path: str | Path, *, source: str | None = None, seed: int | None = None) -> Subject:
     """A run of `reel train autoencoder`, or a .safetensors file with the `source` it was trained on."""
     if Path(path).suffix == ".safetensors":
+        if not Path(path).is_file():
+            raise CheckpointError(f"{path} is not there; give weights that reel saved, or a run")
         if source is None:
             raise ConfigError(f"{path} does not say what it was trained on; add --source, such as ale:Breakout")
         return Subject(Path(path).stem, _load_model(Path(path)), source, seed or 0)

@@ -130,15 +130,16 @@ def compare(probes: Sequence[Sequence[ProbeResult]]) -> list[Comparison]:
 def describe(subject: Subject, count: int) -> Labelled:
     """`count` frames to fit on, an eighth as many to choose by and a quarter to test on, in every representation."""
     rows: list[list[Tensor]] = []
-    told: list[LabelledFrame] = []
+    told: list[tuple[tuple[float, ...], int, int]] = []
     with Progress("probe", count + count // 8 + count // 4, unit="frames") as progress:
         for some in _batches(labelled_frames(subject.source.removeprefix("ale:"), count)):
             frames = as_inputs([each.picture for each in some])
             small = [shrunk(frames, size) for size in (PCA_SIZE, _SAME_SIZE, _SMALL)]
             rows.append([*subject.model.encode(frames), *small])
-            told += [each._replace(picture=_SEEN) for each in some]
+            told += [(each.places, each.part, each.episode) for each in some]
             progress.update(len(some))
-    part = torch.tensor([each.part for each in told])
+    where, parts, episodes = zip(*told, strict=True)
+    part = torch.tensor(parts)
     fine, middle, coarse, pixels, same, tiny = (torch.cat(column) for column in zip(*rows, strict=True))
     rows.clear()  # a gigabyte
     embedding = torch.cat([_unit(branch) for branch in (fine, middle, coarse)], dim=1)
@@ -149,8 +150,7 @@ def describe(subject: Subject, count: int) -> Labelled:
         f"{_SAME_SIZE}x{_SAME_SIZE} pixels": same.flatten(1),
         f"{_SMALL}x{_SMALL} pixels": tiny.flatten(1),
     }
-    places = torch.tensor([each.places for each in told], dtype=torch.float64)
-    return Labelled(features, places, part, torch.tensor([each.episode for each in told]))
+    return Labelled(features, torch.tensor(where, dtype=torch.float64), part, torch.tensor(episodes))
 
 
 class LabelledFrame(NamedTuple):
@@ -160,9 +160,6 @@ class LabelledFrame(NamedTuple):
     places: tuple[float, ...]
     part: int
     episode: int
-
-
-_SEEN = np.zeros((0, 0, 3), np.uint8)
 
 
 def labelled_frames(game: str, count: int) -> Iterator[LabelledFrame]:

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from reelrl import config
 from reelrl.act.location.glances import CELLS, HEADINGS
+from reelrl.act.location.saved_net import load_net, save_net
 from reelrl.act.video_encoder import ClipShape, VideoEncoder, VideoEncoderSettings
-from reelrl.errors import CheckpointError, ConfigError
-from reelrl.files import atomic_path, explain_os_error
+from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,28 +120,12 @@ class EyesNet(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Weights and settings in one safetensors file."""
-        from safetensors.torch import save_file
-
-        tensors = {name: value.detach().cpu().contiguous() for name, value in self.state_dict().items()}
-        with atomic_path(path, error=CheckpointError) as temporary:
-            save_file(tensors, temporary, {"eyes": config.dumps(self.settings)})
+        save_net(self, "eyes", path)
 
     @classmethod
     def load(cls, path: str | Path) -> EyesNet:
         """The net that `save` wrote, ready to answer; loading runs no code."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, "pt") as file:
-                text = (file.metadata() or {})["eyes"]
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            net = cls(config.loads(EyesSettings, text, str(path)))
-            net.load_state_dict(tensors)
-        except OSError as error:
-            raise CheckpointError(explain_os_error(error, path, "read")) from error
-        except (SafetensorError, KeyError, ConfigError, RuntimeError) as error:
-            raise CheckpointError(f"{path} holds no eyes ({error}); give those of `reel train eyes`") from error
-        return net.eval()
+        return load_net(cls, EyesSettings, "eyes", path, name="eyes", give="those of `reel train eyes`")
 
 
 class TrainedEyes(VideoEncoder):

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from reelrl import config
 from reelrl.act.location.contrastive import ContrastiveOutput, CrossEgoContrastive, Projector
 from reelrl.act.location.fuser import AgentFuser
 from reelrl.act.location.net_settings import LocationNetSettings
 from reelrl.act.location.place_memory import PlaceMemory, PlaceReader
+from reelrl.act.location.saved_net import load_net, save_net
 from reelrl.act.video_encoder import ClipShape, encode_frozen, frozen_video_encoder, make_video_encoder
-from reelrl.errors import CheckpointError, ConfigError
-from reelrl.files import atomic_path, explain_os_error
+from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,28 +131,12 @@ class CrossEgoVideoLocationNet(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Weights and settings in one safetensors file."""
-        from safetensors.torch import save_file
-
-        tensors = {name: value.detach().cpu().contiguous() for name, value in self.state_dict().items()}
-        with atomic_path(path, error=CheckpointError) as temporary:
-            save_file(tensors, temporary, {"location_net": config.dumps(self.settings)})
+        save_net(self, "location_net", path)
 
     @classmethod
     def load(cls, path: str | Path) -> CrossEgoVideoLocationNet:
         """The net that `save` wrote, ready to answer; loading runs no code."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, "pt") as file:
-                text = (file.metadata() or {})["location_net"]
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            net = cls(config.loads(LocationNetSettings, text, str(path)))
-            net.load_state_dict(tensors)
-        except OSError as error:
-            raise CheckpointError(explain_os_error(error, path, "read")) from error
-        except (SafetensorError, KeyError, ConfigError, RuntimeError) as error:
-            raise CheckpointError(f"{path} holds no location net ({error}); give one that reel saved") from error
-        return net.eval()
+        return load_net(cls, LocationNetSettings, "location_net", path, name="location net", give="one that reel saved")
 
     def _views(self, video: Tensor | None, embeddings: Tensor | None, remembered: Tensor | None) -> Tensor:
         """What was given, if it is what this net reads: [B, A, ...]."""

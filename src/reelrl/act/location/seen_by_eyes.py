@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reelrl.act.recording.reader import MatchInfo
 
 
-_AGES_S = (0.0, 3.0, 10.0)  # now, during so many seconds before, and during so many before those
+_AGES_S = (0.0, 3.0, 10.0)  # now, up to 3 s ago, and from then up to 10 s ago
 
 
 class SeenByEyes:
