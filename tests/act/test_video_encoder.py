@@ -79,13 +79,14 @@ def test_hub_encoders_load_from_a_folder(name: str, tmp_path: Path) -> None:
 
 
 def test_eyes_read_each_frame_place_by_place(tmp_path: Path) -> None:
-    from reelrl.act.location.eyes_net import READINGS, EyesNet, EyesSettings
+    from reelrl.act.location.eyes_net import EyesNet, EyesSettings
+    from reelrl.act.location.readings import readings_of
 
     eyes = EyesSettings(places=2, picture=CLIP[2:], channels=(4, 4), blocks=(0, 0), embed_dim=8, column_dim=8)
     EyesNet(eyes).save(tmp_path / "eyes.safetensors")
     weights = str(tmp_path / "eyes.safetensors")
     encoder = frozen_video_encoder(VideoEncoderSettings(model_type="eyes", weights=weights, freeze_backbone=True), CLIP)
-    assert encode_frozen(encoder, video()).shape == (3, 2, 2 * len(READINGS))
+    assert encode_frozen(encoder, video()).shape == (3, 2, 2 * readings_of(2))
 
 
 def test_every_name_of_the_factory_is_tested_here() -> None:

@@ -148,8 +148,8 @@ def test_a_match_that_lost_a_player_is_played_again(collecting: subprocess.Popen
 
 
 def test_a_full_disk_is_told_and_finished_matches_stay(small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = small_disk / "data"
-    words = ["--players", "2", "--seconds", "2", "--video", "lossless"]  # half a megabyte each
+    data = small_disk / "data"  # a match of half a megabyte fits, two do not
+    words = ["--players", "2", "--seconds", "2", "--video", "lossless", "--resolution", "RES_160X120"]
     assert main(["collect", "doom", "--matches", "3", "-o", str(data), *words]) == 1
     assert "the disk is full" in capsys.readouterr().err
     assert unfinished(data) == []

@@ -38,16 +38,25 @@ _SETTLING_TICS = 8  # a level's first tics, in which players do not move whateve
 class Match:
     """Players 0 to n - 1 of one game, in the engine's own order. After any error, and after `close`, it is gone.
 
-    With `sightings` players also tell whom they see; with `survey` the map's sectors are written to that file.
+    With `sightings` players also tell whom they see; with `own_colours` each wears another colour, where otherwise all
+    are green; with `survey` the map's sectors are written to that file.
     """
 
-    def __init__(self, config: VZCoopConfig, seed: int, *, sightings: bool = False, survey: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: VZCoopConfig,
+        seed: int,
+        *,
+        sightings: bool = False,
+        own_colours: bool = False,
+        survey: Path | None = None,
+    ) -> None:
         self.config = config
         folder = engines.match_folder()
         self._memory = SharedPictures(config.num_players, *config.picture_size, sightings=sightings)
         self._clean = weakref.finalize(self, _clean, os.getpid(), self._memory, folder)
         try:
-            self._players = _meet(config, seed, folder, self._memory, sightings, survey)
+            self._players = _meet(config, seed, folder, self._memory, sightings, own_colours, survey)
         except BaseException:
             self._clean()
             raise
@@ -144,7 +153,13 @@ class Match:
 
 
 def _meet(
-    config: VZCoopConfig, seed: int, folder: Path, memory: SharedPictures, sightings: bool, survey: Path | None
+    config: VZCoopConfig,
+    seed: int,
+    folder: Path,
+    memory: SharedPictures,
+    sightings: bool,
+    own_colours: bool,
+    survey: Path | None,
 ) -> PlayerGroup:
     """Start all players and wait until they are in one game."""
     path = scenario.prepare(config.config_path, folder)
@@ -154,7 +169,7 @@ def _meet(
             ports.require_free(config.port)
         port = config.port or ports.free_port()
         parts = [_part(config, index, seed, port, path, folder, engine) for index in range(config.num_players)]
-        parts = [part._replace(sightings=sightings) for part in parts]
+        parts = [part._replace(sightings=sightings, own_colours=own_colours) for part in parts]
         parts[0] = parts[0]._replace(survey=None if survey is None else str(survey.resolve()))
         group = PlayerGroup(parts, memory, start_order=[*range(1, config.num_players), 0])
         try:
@@ -186,6 +201,7 @@ def _part(config: VZCoopConfig, index: int, seed: int, port: int, path: Path, fo
         ticrate=config.ticrate,
         last_tic=None if config.timelimit_minutes is None else round(config.timelimit_minutes * 60 * config.ticrate),
         sightings=False,
+        own_colours=False,
         survey=None,
     )
 

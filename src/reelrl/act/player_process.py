@@ -61,6 +61,8 @@ class Part(NamedTuple):
     window_visible: bool
     console_enabled: bool
     ticrate: int
+    own_colours: bool
+    """Wear the colour set that has the player's number."""
     last_tic: int | None
     """When time is over, beside the scenario's own limit."""
     sightings: bool
@@ -89,6 +91,10 @@ class Player:
         self._game.set_episode_timeout(0)
         self._game.init()
         self._tic = self._game.get_episode_time()
+        if part.own_colours:
+            # Not known before: joiners race for their numbers.
+            number = int(self._game.get_game_variable(vizdoom.GameVariable.PLAYER_NUMBER))
+            self._game.send_game_command(f"colorset {number}")
         if part.survey:
             survey(self._game, Path(part.survey))
         self._show()

@@ -30,7 +30,7 @@ class Sightings:
 
     def __init__(self, rows: NDArray[np.float64], *, tells_enemies: bool) -> None:
         self._rows, self._tells_enemies = rows, tells_enemies
-        self._enemies: set[int] = set()  # ids: the dead are named like any other gore
+        self._enemies: dict[int, str] = {}  # ids and names while alive: the dead are named like any other gore
 
     def ask(self, game: vizdoom.DoomGame) -> None:
         """Turn on what is needed, before the game starts."""
@@ -45,12 +45,12 @@ class Sightings:
             for each in state.labels or ()
             if (kind := _ENGINES_NAMES.get(each.object_category))
         ]
-        for each in state.objects or ():
-            if each.category == "Monster":
-                self._enemies.add(each.id)
-            if each.id in self._enemies:
-                kind = ENEMY if each.category == "Monster" else DEAD_ENEMY
-                found.append((kind, each.id, each.position_x, each.position_y, each.position_z))
+        self._enemies |= {each.id: each.name for each in state.objects or () if each.category == "Monster"}
+        enemies = [each for each in state.objects or () if each.id in self._enemies]
+        # By name, so that one that looks different from the others has the same place in the list in every match.
+        for each in sorted(enemies, key=lambda each: (self._enemies[each.id], each.id)):
+            kind = ENEMY if each.category == "Monster" else DEAD_ENEMY
+            found.append((kind, each.id, each.position_x, each.position_y, each.position_z))
         if len(found) > MOST:
             raise ValueError(f"{len(found)} enemies and players are there, {MOST} can be recorded; use a smaller map")
         self._rows[: len(found)] = found or 0

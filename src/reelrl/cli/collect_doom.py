@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--skip", type=int, default=4, metavar="TICS", help="from one row to the next; 35 tics are a second (default 4)"
     )
-    add("--resolution", default="RES_160X120", metavar="NAME", help="of the views (default RES_160X120)")
+    add("--resolution", default="RES_256X192", metavar="NAME", help="of the views (default RES_256X192)")
     add("--video", default="av1", help="av1 (small) or lossless (bit for bit) (default av1)")
     add("--jobs", type=int, default=1, metavar="N", help="matches played at the same time (default 1)")
     add("--check", metavar="DATA", help="read a folder instead, and compare every file with its checksum")

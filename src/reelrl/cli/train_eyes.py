@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reelrl.act.location.eyes_training import EyesTrainer, EyesTraining
 
 STAGE = "eyes"
-_TOLD = {name: f"val/{name}" for name in ("loss", "place", "heading", "mates", "enemies")}
+_TOLD = {name: f"val/{name}" for name in ("loss", "place", "heading", "mates", "enemies", "who")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    import torch
+
     from reelrl.act.location.eyes_training import EyesTrainer, open_glances
     from reelrl.evaluation.parallel import processes
     from reelrl.runs import Run
     from reelrl.see.devices import use_device
 
     device = use_device(args.device, args.threads)
+    torch.backends.cudnn.benchmark = True  # all batches are alike
     settings, seed = _settings(args)
     with processes(args.jobs) as work:
         settings, glances = open_glances(settings, work)

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     device = use_device(args.device, args.threads)
     settings, seed = _settings(args)
     # Opened before the run's folder: data that cannot be learned from should not leave a run behind.
-    scenes = Scenes(settings, ["train", "val"], embeddings=args.embeddings, make=not args.precomputed)
+    scenes = Scenes(settings, ["train", "val"], embeddings=args.embeddings, make=not args.precomputed, device=device)
     with _run_folder(args, scenes.settings, seed, scenes) as run_folder:
         trainer = LocationTrainer(scenes.settings, seed, run_folder, scenes, device)
         _introduce(args, trainer)

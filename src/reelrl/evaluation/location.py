@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from reelrl.act.location.baselines import baselines
 from reelrl.act.location.net import HEADS
 from reelrl.act.location.scenes import Scenes
-from reelrl.act.location.seen_by_eyes import SeenByEyes
+from reelrl.act.location.seen_by_eyes import SeenByEyes, name_everybody
 from reelrl.evaluation.location_contestants import TrainedNet, load_nets
 from reelrl.evaluation.location_scores import (
     METRICS,
@@ -99,9 +99,12 @@ def _contestants(
 ) -> Iterator[tuple[str, list[Answering]]]:
     """Names, and who answers: one for each seed."""
     known = baselines(scenes.data, scenes.plan, scenes.samples, one_view=views == "one")
-    if scenes.settings.encoder.model_type == "eyes":
+    train = scenes.moments["train"].matches
+    if scenes.settings.encoder.model_type == "eyes" and name_everybody(
+        scenes.clips["train"].table.shape[1], scenes.data, scenes.plan, train
+    ):
         by_matches = {moments.matches: scenes.clips[split] for split, moments in scenes.moments.items()}
-        known["seen by the eyes"] = SeenByEyes(by_matches, scenes.data.rows_per_second)
+        known["seen by the eyes"] = SeenByEyes(scenes.data, scenes.plan, scenes.samples, by_matches)
     for name, baseline in known.items():
         baseline.fit(*seen_through(scenes.moments["train"], views))
         yield name, [lambda _, moments, pov: baseline.answer(moments, pov)]  # noqa: B023  # used before the next one

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from reelrl.runs import RunFolder
 
 _TERM = "net.contrastive."
-_FROM_DATA = ("net.embed_dim", "net.place_features", "net.video_encoder", "net.clip")  # told by the encoder already
+# Told by the encoder already.
+_FROM_DATA = ("net.embed_dim", "net.players", "net.enemies", "net.video_encoder", "net.clip")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ def load_nets(
     grouped: dict[str, list[TrainedNet]] = {}
     for folder, settings in runs:
         net = CrossEgoVideoLocationNet.load(folder.artifacts / WEIGHTS)
-        eyes = config.dumps(settings.encoder) + str(settings.picture_size)
+        eyes = config.dumps(settings.encoder) + str((settings.picture_size, settings.looks))
         if eyes not in opened:
             opened[eyes] = Scenes(settings, splits, embeddings=embeddings, make=make)
         scenes = opened[eyes]

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from reelrl.act.location.eyes_net import OF_A_PLACE, READINGS, EyesNet, EyesSettings, somebody
+from reelrl.act.location.eyes_net import OF_A_PLACE, EyesNet, EyesSettings, somebody
 from reelrl.act.location.glances import CELLS, cells_of, on_columns
 from reelrl.act.location.in_view import in_view
+from reelrl.act.location.readings import readings_of, split, surest
 from reelrl.act.video_encoder import ClipShape, VideoEncoderSettings, make_video_encoder
 from reelrl.errors import CheckpointError, ConfigError
 from tests.act.location.written_matches import PLAN
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL: dict[str, Any] = {
-    "places": 4, "picture": (24, 32), "channels": (4, 4), "blocks": (1, 0), "embed_dim": 8, "column_dim": 8,
+    "places": 4, "players": 2, "enemies": 3, "picture": (24, 32), "channels": (4, 4), "blocks": (1, 0),
+    "embed_dim": 8, "column_dim": 8,
 }  # fmt: skip
 
 
@@ -36,20 +38,28 @@ def test_every_column_speaks_of_every_cell() -> None:
     said = net()(pictures())
     cells = 4 * OF_A_PLACE
     assert {name: tuple(each.shape[1:]) for name, each in said.items()} == {
-        "own": (cells,), "heading": (16,), "view": (4,), "columns": (8, 2, cells),
+        "own": (cells,), "heading": (16,), "view": (4,), "columns": (8, 5, cells),
     }  # fmt: skip
 
 
 def test_readings_are_shares_place_by_place() -> None:
     model = net()
     readings = model.readings(pictures())
-    assert readings.shape == (3, 4, len(READINGS))
-    parts = dict(zip(READINGS, readings.unbind(-1), strict=True))
-    torch.testing.assert_close(parts["own"].sum(1), torch.ones(3))
-    seen = somebody(model(pictures())["columns"]).sigmoid()[:, 1].unflatten(1, (4, OF_A_PLACE))  # type: ignore[no-untyped-call]
-    assert (parts["enemies"] >= seen.amax(-1)).all()
-    assert (parts["enemies"] <= seen.sum(-1)).all()
-    assert (parts["east"].pow(2) + parts["north"].pow(2) <= parts["own"].pow(2) + 1e-6).all()
+    assert readings.shape == (3, 4, readings_of(5))
+    (own, _, east, north), bodies = (part.unbind(-1) for part in split(readings))
+    torch.testing.assert_close(own.sum(1), torch.ones(3))
+    seen = somebody(model(pictures())["columns"]).sigmoid()[:, 4].unflatten(1, (4, OF_A_PLACE))  # type: ignore[no-untyped-call]
+    assert (bodies[4] >= seen.amax(-1)).all()
+    assert (bodies[4] <= seen.sum(-1)).all()
+    assert (east.pow(2) + north.pow(2) <= own.pow(2) + 1e-6).all()
+
+
+def test_of_several_looks_the_surest_counts_and_the_player_is_where_it_is_now() -> None:
+    readings = torch.rand(2, 3, 4, readings_of(5), generator=torch.Generator().manual_seed(0))
+    found = surest(readings)
+    assert torch.equal(found[:, 0], readings[:, 0])
+    assert torch.equal(found[:, 2, :, :4], readings[:, 2, :, :4])
+    assert torch.equal(found[:, 2, :, 4:], readings[..., 4:].amax(1))
 
 
 def test_odds_of_columns_add_up() -> None:
@@ -68,7 +78,7 @@ def test_eyes_are_an_encoder_of_each_frame(tmp_path: Path) -> None:
     video = pictures(6).unflatten(0, (3, 2))  # type: ignore[no-untyped-call]
     with torch.no_grad():
         torch.testing.assert_close(encoder(video)[1, 0], model.readings(video[1, :1])[0].flatten())
-    assert encoder.embed_dim == 4 * len(READINGS)
+    assert encoder.embed_dim == 4 * readings_of(5)
     with pytest.raises(ConfigError, match="these eyes see RGB pictures of 24 x 32"):
         make_video_encoder(settings, ClipShape(1, 3, 48, 32))
     with pytest.raises(ConfigError, match="eyes must have been trained"):
@@ -89,6 +99,7 @@ def test_a_file_that_holds_no_eyes_is_told(tmp_path: Path) -> None:
         ({"blocks": (1,)}, "blocks are"),
         ({"channels": ()}, "channels are"),
         ({"embed_dim": 0}, "embed_dim is 0"),
+        ({"enemies": 0}, "enemies is 0"),
         ({"picture": (4, 32)}, "too small for 2 convolutions"),
         ({"dropout": 1.0}, "dropout is 1.0"),
     ],
@@ -99,12 +110,12 @@ def test_settings_that_cannot_be_are_told(wrong: dict[str, Any], told: str) -> N
 
 
 def test_somebody_is_on_the_columns_that_the_body_covers() -> None:
-    cell, kind = torch.tensor([[5, -1, 2]]), torch.tensor([[0, 1, 1]])
+    cell, body = torch.tensor([[5, -1, 2]]), torch.tensor([[0, 1, 4]])  # 4: one of many, who have no names
     span = torch.tensor([[[7.0, 17.0], [0.0, 32.0], [31.0, 40.0]]])
-    marks = on_columns(cell, kind, span, cells=6, columns=4, width=32)
-    assert marks.shape == (1, 4, 2, 6)
+    marks = on_columns(cell, body, span, bodies=3, cells=6, columns=4, width=32)
+    assert marks.shape == (1, 4, 3, 6)
     assert marks[0, :, 0, 5].tolist() == [True, True, True, False]
-    assert marks[0, :, 1, 2].tolist() == [False, False, False, True]
+    assert marks[0, :, 2, 2].tolist() == [False, False, False, True]
     assert marks.sum() == 4
 
 

@@ -71,10 +71,13 @@ def test_a_glance_says_what_the_recording_says(folder: Path) -> None:
     first = slice(0, len(rooms))  # player 0
     assert (glances.cell[first].numpy() // OF_A_PLACE == rooms[:, 0]).all()
     assert (glances.heading[first] == 0).all()
-    mates = (glances.seen_cell[first] >= 0) & (glances.seen_kind[first] == 0)
+    assert (settings.net.players, settings.net.enemies) == (3, 2)
+    mates = (glances.seen_cell[first] >= 0) & (glances.seen_body[first] < 3)
     assert (mates.sum(1).numpy() == labels.sees_mate[::2, 0].sum(1)).all()
-    enemies = (glances.seen_cell[first] >= 0) & (glances.seen_kind[first] == 1)
+    enemies = (glances.seen_cell[first] >= 0) & (glances.seen_body[first] >= 3)
     assert (enemies.sum(1).numpy() == labels.sees_enemy[::2, 0].sum(1)).all()
+    second = ((glances.seen_cell[first] >= 0) & (glances.seen_body[first] == 4)).any(1)
+    assert (second.numpy() == labels.sees_enemy[::2, 0, 1]).all()
     assert (
         glances.seen_cell[first][mates] // OF_A_PLACE == glances.cell[first, None].expand_as(mates)[mates] // 9
     ).all()
@@ -138,7 +141,7 @@ def test_what_eyes_see_is_better_than_the_prior(folder: Path, tmp_path: Path) ->
     moments = Moments.of(data, data.matches, samples, PLAN)
     store = Store(FrozenEyes(frozen(trainer.run.artifacts / WEIGHTS), samples))
     clips = Clips.of(data, data.matches, store)
-    eyes = SeenByEyes({moments.matches: clips}, data.rows_per_second)
+    eyes = SeenByEyes(data, PLAN, samples, {moments.matches: clips})
     views, pov = moments.single_views()
     scores = []
     for baseline in (Prior(), eyes):

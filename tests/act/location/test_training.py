@@ -162,11 +162,12 @@ def test_a_memory_needs_eyes(folder: Path) -> None:
 
 
 def test_a_memory_needs_eyes_that_know_these_places(folder: Path, tmp_path: Path) -> None:
-    # 2 places with 8 readings each would also divide by the 4 places of this map.
     known = EyesSettings(places=2, picture=(HEIGHT, WIDTH), channels=(4, 4), blocks=(0, 0), embed_dim=8, column_dim=8)
     EyesNet(known).save(tmp_path / "eyes.safetensors")
     eyes = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=str(tmp_path / "eyes.safetensors"))
-    with pytest.raises(ConfigError, match="these eyes know 2 places, and four-rooms has 4"):
+    with pytest.raises(
+        ConfigError, match="these eyes say 12 numbers, which do not fit 3 players and the 4 places of four-rooms"
+    ):
         Scenes(settings_of(folder, pooling="memory", encoder=eyes), ["train"])
 
 

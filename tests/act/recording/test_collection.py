@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from reelrl.act.location.glances import _across
 from reelrl.act.match import Match
 from reelrl.act.recording.labels import row_of
 from reelrl.act.recording.manifest import NAME, Manifest, MapEntry, MatchEntry, RecordingSettings
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from reelrl.act.recording.manifest import Split
 
 ROWS = 35
+HUES = {
+    0: (0.3, 1.0, 0.3), 1: (1.0, 0.1, 0.1), 2: (0.1, 0.1, 1.0),  # players; the fourth is white
+    4: (2.0, 0.6, 0.6), 5: (0.5, 0.9, 2.0), 6: (0.6, 1.8, 0.5), 7: (2.0, 1.7, 0.3), 8: (1.6, 0.5, 2.0),
+}  # fmt: skip
+WHITE = 3
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +63,7 @@ def test_views_and_labels_are_those_of_the_match(folder: Path) -> None:
     recorded = data.match(info.id)
     views = [recorded.frames(player, range(info.frames)) for player in range(2)]
     team = RoamingTeam(data.map(info.map), 2, info.seed)
-    match = Match(short().match("haunted_rooms"), info.seed, sightings=True)
+    match = Match(short().match("haunted_rooms"), info.seed, sightings=True, own_colours=True)
     warm_up = 35
     for number in range(warm_up + info.frames):
         row = row_of(match.facts, match.sightings)
@@ -104,6 +110,32 @@ def test_whoever_is_seen_stands_where_one_looks(four: Path) -> None:
     assert not (labels.sees_enemy & ~labels.enemy_alive[:, None]).any(), "the dead are no enemies"
 
 
+def test_everybody_is_known_by_colour(four: Path) -> None:
+    """Of those who are near and alone on a screen, most have the colour of their number."""
+    match = MatchData.open(four).match("haunted_rooms-0000")
+    labels = match.labels
+    bodies = np.concatenate([labels.position, labels.enemy_position], axis=1)
+    sees = np.concatenate([labels.sees_mate, labels.sees_enemy], axis=2)
+    right: dict[int, list[bool]] = {}
+    for player in range(4):
+        rows = np.flatnonzero(labels.alive[:, player] & (sees[:, player].sum(1) == 1))
+        for row, picture in zip(rows, match.frames(player, rows), strict=True):
+            body = int(sees[row, player].argmax())
+            away = (bodies[row, body] - labels.position[row, player])[None, None]
+            span, depth = _across(away, labels.angle[row, player, None], picture.shape[1])
+            west, east = span[0, 0].clip(0, picture.shape[1]).astype(int)
+            if body == WHITE or not 60 < depth[0, 0] < 250 or east - west < 8:
+                continue
+            middle = picture[picture.shape[0] * 3 // 8 : picture.shape[0] * 3 // 4, west:east].reshape(-1, 3) / 255
+            most = middle[np.argsort(np.ptp(middle, axis=1))[-len(middle) // 8 :]].mean(0)
+            known = [each for each in HUES if (each < 4) == (body < 4)]
+            likeness = [most @ np.array(HUES[each]) / np.linalg.norm(HUES[each]) for each in known]
+            right.setdefault(body, []).append(known[int(np.argmax(likeness))] == body)
+    often = {body: np.mean(found) for body, found in right.items() if len(found) >= 5}
+    assert len(often) >= 2
+    assert min(often.values()) > 0.5, often
+
+
 def test_the_summary_counts_what_the_labels_say(four: Path) -> None:
     data = MatchData.open(four)
     plan, labels = data.map("haunted_rooms"), data.match("haunted_rooms-0000").labels
@@ -122,7 +154,7 @@ def test_a_clip_is_decoded_from_the_nearest_key_frame(four: Path) -> None:
     video = data.videos.open(match.folder / "player_3.mp4")
     for end in (200, 31, 100, 8):
         before = video.decoded
-        assert match.frames(3, [end - 8, end - 4, end]).shape == (3, 120, 160, 3)
+        assert match.frames(3, [end - 8, end - 4, end]).shape == (3, 192, 256, 3)
         assert video.decoded - before <= KEY_INTERVAL + 8
 
 
@@ -274,11 +306,12 @@ def test_labels_that_are_none_are_refused_though_their_checksum_is_right(own: Pa
     ("text", "words"),
     [
         ("", "manifest.json is damaged"),
-        ('{"schema": 1', "manifest.json is damaged"),
-        ('{"schema": 2}', "has schema 2, this reelrl reads 1; update reelrl"),
+        ('{"schema": 2', "manifest.json is damaged"),
+        ('{"schema": 3}', "has schema 3, this reelrl reads 2; update reelrl"),
+        ('{"schema": 1}', "has schema 1, this reelrl reads 2; collect the matches anew"),
         ("[]", "has schema None"),
-        ('{"schema": 1}', "not as reelrl writes it"),
-        ('{"schema": 1, "settings": {"playerz": 3}, "maps": {}, "matches": [], "made_by": ""}', "not as reelrl writes"),
+        ('{"schema": 2}', "not as reelrl writes it"),
+        ('{"schema": 2, "settings": {"playerz": 3}, "maps": {}, "matches": [], "made_by": ""}', "not as reelrl writes"),
     ],
 )
 def test_a_manifest_that_cannot_be_read_says_why(own: Path, text: str, words: str) -> None:

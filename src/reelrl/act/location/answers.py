@@ -16,18 +16,24 @@ if TYPE_CHECKING:
     from reelrl.act.location.embeddings import Clips, Pooling
     from reelrl.act.location.net import CrossEgoVideoLocationNet, LocationOutput
     from reelrl.act.location.samples import Marks, Moments
+    from reelrl.act.location.symmetry import Symmetry
 
 Answers = dict[str, NDArray[np.float32]]
 """A probability for each place [N, places], by head."""
 _AT_ONCE = 512  # moments
 
 
-def views(net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling) -> dict[str, Tensor]:
-    """What the net reads at these moments, by the name it reads it under."""
+def views(
+    net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling, turned: Symmetry | None = None
+) -> dict[str, Tensor]:
+    """What the net reads at these moments, by the name it reads it under; readings by place may be `turned`."""
     device = next(net.parameters()).device
     if pooling == "memory":
         histories, which, steps = clips.histories(moments)
-        remembered = torch.unflatten(net.remember(histories.flatten(0, 1).to(device)), 0, histories.shape[:2])
+        histories = turned.readings(histories) if turned else histories
+        seats = torch.arange(histories.shape[1], device=device).repeat(len(histories))
+        remembered = net.remember(histories.flatten(0, 1).to(device), seats)
+        remembered = torch.unflatten(remembered, 0, histories.shape[:2])
         return {"remembered": remembered[torch.from_numpy(which), :, torch.from_numpy(steps)]}
     if clips.is_video:
         return {"video": clips.video(moments).to(device)}

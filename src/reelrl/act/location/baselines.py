@@ -88,6 +88,10 @@ class Sights:
     """[rows, J]; monsters are of team -1."""
     last: NDArray[np.int64]
     """[rows, observers, J]: the row of the last sighting, -1 before the first."""
+    seen_at: Places
+    """[rows, observers, J]: where that was."""
+    own: Places
+    """[rows, observers]: where those are who watch, for all that they know."""
 
     @classmethod
     def of(cls, labels: Labels, plan: MapPlan) -> Sights:
@@ -96,11 +100,10 @@ class Sights:
         seen = np.concatenate([labels.sees_mate, labels.sees_enemy], axis=2) & there[:, None] & labels.alive[..., None]
         rows = np.where(seen, np.arange(len(seen))[:, None, None], -1)
         monsters = np.full(labels.enemy_alive.shape, -1)
-        return cls(
-            places_of(plan, position, there),
-            np.concatenate([labels.team.astype(np.int64), monsters], axis=1),
-            np.maximum.accumulate(rows, axis=0),
-        )
+        where, last = places_of(plan, position, there), np.maximum.accumulate(rows, axis=0)
+        team = np.concatenate([labels.team.astype(np.int64), monsters], axis=1)
+        seen_at = np.where(last >= 0, where[last, np.arange(where.shape[1])], -1)
+        return cls(where, team, last, seen_at, where[:, : labels.alive.shape[1]])
 
 
 class _Asked(NamedTuple):
@@ -179,8 +182,8 @@ class LastSeen:
         ahead = self.ahead_rows[head.rpartition("_")[2]]
         for match in np.unique(moments.match):
             mine = np.flatnonzero(moments.match == match)
-            sights, rows = self._of(moments.matches[match].id), moments.row[mine]
-            players, everybody = sights.last.shape[1:]
+            sights, rows = self.sights(moments.take(mine)), moments.row[mine]
+            players = sights.last.shape[1]
             eyes = pov[mine, :players]
             ours = sights.team[rows] == moments.side[mine, None]
             if head.startswith("mates"):
@@ -190,17 +193,22 @@ class LastSeen:
             else:
                 wanted = ~ours
             found = np.where(wanted, sights.where[rows + ahead], -1)
-            last = np.where(eyes[..., None], sights.last[rows], -1).max(1)
+            last = np.where(eyes[..., None], sights.last[rows], -1)
+            newest = last.argmax(1)[:, None]
+            seen_at = np.take_along_axis(sights.seen_at[rows], newest, 1)[:, 0]
+            last = np.take_along_axis(last, newest, 1)[:, 0]
             last[:, :players] = np.where(eyes, rows[:, None], last[:, :players])  # who watches knows where it is
+            seen_at[:, :players] = np.where(eyes, sights.own[rows], seen_at[:, :players])
             if self.everybody:
-                last = np.where(sights.where[rows] >= 0, rows[:, None], -1)
+                last, seen_at = np.where(sights.where[rows] >= 0, rows[:, None], -1), sights.where[rows]
             age = rows[:, None] - last
-            seen_at = sights.where[last, np.arange(everybody)]
             known = wanted & (last >= 0) & (age <= self.memory_rows) & (seen_at >= 0)
             kind = np.searchsorted(self.ages, age, side="right") - 1
             yield _Asked(mine, known, kind, seen_at, found)
 
-    def _of(self, match: str) -> Sights:
+    def sights(self, moments: Moments) -> Sights:
+        """Of the match that these moments are of."""
+        match = moments.matches[moments.match[0]].id
         if match not in self._sights:
             self._sights[match] = Sights.of(self.data.match(match).labels, self.plan)
         return self._sights[match]

@@ -11,6 +11,8 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal
 
+from torch.nn.utils import clip_grad_norm_
+
 from reelrl import seeding
 from reelrl.act import state_tree
 from reelrl.checkpoints import Checkpoints
@@ -36,13 +38,17 @@ class EpochTrainer(ABC):
     """`epochs` at most, and not more than `patience` without a better one.
 
     `lr` is the highest learning rate: it rises during the first tenth of the steps and then falls to nothing.
+    `steepest` is how long a gradient may be; a longer one is shortened.
     """
 
     net: torch.nn.Module
     optimiser: torch.optim.Optimizer
 
-    def __init__(self, seed: int, run: Run, *, epochs: int, patience: int, lr: float) -> None:
-        self.seed, self.run, self.epochs, self.patience, self.lr = seed, run, epochs, patience, lr
+    def __init__(
+        self, seed: int, run: Run, *, epochs: int, patience: int, lr: float, steepest: float = math.inf
+    ) -> None:
+        self.seed, self.run, self.epochs, self.patience = seed, run, epochs, patience
+        self.lr, self.steepest = lr, steepest
         run.checkpoints = Checkpoints(run.checkpoints.folder, keep=KEEP)
         self.epoch = 0
         self.best_epoch, self.best_score = 0, -math.inf
@@ -143,6 +149,7 @@ class EpochTrainer(ABC):
             )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
+        clip_grad_norm_(self.net.parameters(), self.steepest)
         self.optimiser.step()
         return figures
 

@@ -47,7 +47,8 @@ class Eyes(Protocol):
 class FrozenEyes:
     """An encoder that does not learn: [players, rows, embed_dim], in half precision.
 
-    `at_once` frames make one embedding: None is one frame for encoders that look at each alone, else the whole clip.
+    An encoder that looks at each frame alone does so `looks` times from one row to the next, and says last what it has
+    to say of them; any other looks at a whole clip.
     """
 
     def __init__(
@@ -55,19 +56,22 @@ class FrozenEyes:
         encoder: VideoEncoderSettings,
         samples: SampleSettings,
         size: tuple[int, int] | None = None,
-        at_once: int | None = None,
+        looks: int = 1,
+        device: str | torch.device = "cpu",
     ) -> None:
-        self.encoder, self.size, self.stride = encoder, size, samples.stride
+        self.encoder, self.size, self.stride, self.device = encoder, size, samples.stride, device
         alone = resolve(ENCODERS, encoder.model_type).per_frame
-        self._frames = at_once or (1 if alone else samples.frames)
-        self.rows_per_clip = samples.frames - self._frames + 1
-        if self.rows_per_clip < 1:
-            raise ConfigError(f"the encoder sees {at_once} frames at once, and a clip has {samples.frames}; give more")
+        if looks > 1 and encoder.model_type != "eyes":
+            raise ConfigError(f"looks is {looks}; only eyes of `reel train eyes` put several looks together")
+        if self.stride % looks:
+            raise ConfigError(f"looks is {looks}, and rows are {self.stride} apart; give a number that divides it")
+        self._frames, self._apart = (looks, self.stride // looks) if alone else (samples.frames, self.stride)
+        self.rows_per_clip = samples.frames if alone else 1
         self.facts: dict[str, Any] = {
             # Weights by what they are: the same file elsewhere is the same encoder, another one there is not.
             "encoder": config.to_mapping(replace(encoder, weights=None)) | {"weights": _digest(encoder.weights)},
             "stride": self.stride,
-            "frames": self._frames,
+            "frames": [self._frames, self._apart],
             "pictures": list(size) if size else None,
         }
 
@@ -77,13 +81,13 @@ class FrozenEyes:
     def _player(self, match: Match, player: int, on_rows: Callable[[int], None]) -> Iterator[NDArray[np.float16]]:
         rows = np.arange(0, match.info.frames, self.stride)
         # The first clips begin before the match does: its first frame is repeated.
-        clips = np.maximum(rows[:, None] - self.stride * np.arange(self._frames)[::-1], 0)
+        clips = np.maximum(rows[:, None] - self._apart * np.arange(self._frames)[::-1], 0)
         for start in range(0, len(clips), _AT_ONCE):
             chosen = clips[start : start + _AT_ONCE]
             pictures = _pictures(match, player, chosen.reshape(-1), self.size)
             video = torch.unflatten(torch.from_numpy(pictures), 0, chosen.shape)
-            encoder = frozen_video_encoder(self.encoder, ClipShape(*video.shape[1:]))
-            yield encode_frozen(encoder, video)[:, -1].half().numpy()
+            encoder = frozen_video_encoder(self.encoder, ClipShape(*video.shape[1:]), self.device)
+            yield encode_frozen(encoder, video.to(self.device))[:, -1].half().cpu().numpy()
             on_rows(len(chosen))
 
 

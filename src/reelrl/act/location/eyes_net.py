@@ -2,10 +2,10 @@
 
     picture [3, H, W] ─► residual convolutions [C, H/8, W/8] ─┬─► layer [E] ─► own cell, heading, places in view
                                                               │      │
-      somebody in a cell, by kind and column [W/8, 2, cells] ◄┴─ columns of the picture, each told of [E]
+      who is in a cell, column by column [W/8, bodies, cells] ◄┴─ columns of the picture, each told of [E]
 
-A column says in which cell of the map somebody on it stands: how large and how high a body is drawn tells how far it
-is, and [E] from where and in which direction it is seen.
+A column says who is on it, and in which cell of the map: a body's colours tell its name, how large and how high it is
+drawn how far it is, and [E] from where and in which direction it is seen. Bodies are the players, then the enemies.
 
 `TrainedEyes` are such a net frozen, as an encoder: what it reads off each frame, by place.
 """
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from reelrl.act.location.glances import CELLS, HEADINGS
+from reelrl.act.location.readings import readings_of, surest
 from reelrl.act.location.saved_net import load_net, save_net
 from reelrl.act.video_encoder import ClipShape, VideoEncoder, VideoEncoderSettings
 from reelrl.errors import ConfigError
@@ -27,18 +28,17 @@ from reelrl.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS = ("mates", "enemies")
 OF_A_PLACE = CELLS * CELLS
-READINGS = ("own", *KINDS, *(f"many_{kind}" for kind in KINDS), "view", "east", "north")
-"""What eyes say of a place, in this order: how sure they are that the player is there, and that somebody is there and
-on the screen; how many; how much of it is on the screen; and, if the player is there, in which direction it looks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EyesSettings:
-    """Layers of an `EyesNet`; places and picture come from the data, whatever is written here."""
+    """Layers of an `EyesNet`; what it sees comes from the data, whatever is written here."""
 
     places: int = 1
+    players: int = 1
+    enemies: int = 1
+    """That are told apart; 1 is all of them."""
     picture: tuple[int, int] = (120, 160)
     """Height and width."""
     channels: tuple[int, ...] = (16, 32, 64)
@@ -51,7 +51,7 @@ class EyesSettings:
     """Share of [E] that answers must do without, in training."""
 
     def __post_init__(self) -> None:
-        for name in ("places", "embed_dim", "column_dim"):
+        for name in ("places", "players", "enemies", "embed_dim", "column_dim"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
         if not self.channels or min(self.channels) < 1:
@@ -65,6 +65,10 @@ class EyesSettings:
             )
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout is {self.dropout}; it is a share from 0 to below 1")
+
+    @property
+    def bodies(self) -> int:
+        return self.players + self.enemies
 
     @property
     def cells(self) -> int:
@@ -95,28 +99,31 @@ class EyesNet(nn.Module):
         self.from_where = nn.Linear(settings.embed_dim, wide)
         self.where = nn.Parameter(torch.randn(wide, settings.columns) * 0.02)
         self.who = nn.Sequential(
-            nn.ReLU(), nn.Conv1d(wide, wide, 3, padding=1), nn.ReLU(), nn.Conv1d(wide, len(KINDS) * settings.cells, 1)
+            nn.ReLU(),
+            nn.Conv1d(wide, wide, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv1d(wide, settings.bodies * settings.cells, 1),
         )
         # Most cells of most columns are empty: to begin there saves the first epoch.
         nn.init.constant_(self.who[-1].bias, -6.0)  # type: ignore[arg-type]
 
     def forward(self, pictures: Tensor) -> dict[str, Tensor]:
-        """Logits: own [N, cells], heading [N, HEADINGS], view [N, places], columns [N, columns, 2, cells]."""
+        """Logits: own [N, cells], heading [N, HEADINGS], view [N, places], columns [N, columns, bodies, cells]."""
         seen = self.trunk(pictures.float() / 127.5 - 1)
         whole = self.dropout(self.whole(seen))
         columns = self.who(self.column(seen).squeeze(2) + self.from_where(whole)[..., None] + self.where)
         said = {name: head(whole) for name, head in self.heads.items()}
-        return said | {"columns": torch.unflatten(columns.transpose(1, 2), 2, (len(KINDS), -1))}
+        return said | {"columns": torch.unflatten(columns.transpose(1, 2), 2, (self.settings.bodies, -1))}
 
     def readings(self, pictures: Tensor) -> Tensor:
-        """What the pictures say of each place [N, places, READINGS]; 0 is "nothing"."""
+        """What the pictures say of each place [N, places, F], as readings.py lists it; 0 is "nothing"."""
         said = {name: each.float() for name, each in self(pictures).items()}
-        own = by_place(said["own"].softmax(-1)).sum(-1)
-        seen = by_place(somebody(said["columns"]).sigmoid()).transpose(1, 2)  # [N, places, kinds, cells of a place]
+        own = by_place(said["own"].softmax(-1)).sum(-1, keepdim=True)
+        seen = by_place(somebody(said["columns"]).sigmoid()).transpose(1, 2)  # [N, places, bodies, cells of a place]
         angle = (torch.arange(HEADINGS, device=own.device) + 0.5) * (2 * math.pi / HEADINGS)
         towards = said["heading"].softmax(-1) @ torch.stack([angle.cos(), angle.sin()], 1)
-        own, view = own[..., None], said["view"].sigmoid()[..., None]
-        return torch.cat([own, 1 - (1 - seen).prod(-1), seen.sum(-1), view, own * towards[:, None]], -1)
+        there = 1 - (1 - seen).prod(-1)
+        return torch.cat([own, said["view"].sigmoid()[..., None], own * towards[:, None], there], -1)
 
     def save(self, path: str | Path) -> None:
         """Weights and settings in one safetensors file."""
@@ -129,7 +136,7 @@ class EyesNet(nn.Module):
 
 
 class TrainedEyes(VideoEncoder):
-    """What eyes of `reel train eyes` read off each frame, place after place: [N, T, places * READINGS]."""
+    """What eyes of `reel train eyes` read off a clip up to each frame, place after place: [N, T, places * F]."""
 
     per_frame = True
 
@@ -144,15 +151,15 @@ class TrainedEyes(VideoEncoder):
                 f"these eyes see RGB pictures of {known.picture[0]} x {known.picture[1]}, and these have "
                 f"{clip.channels} x {clip.height} x {clip.width}; train eyes on such pictures"
             )
-        self.embed_dim = known.places * len(READINGS)
+        self.embed_dim = known.places * readings_of(known.bodies)
 
     def forward(self, video: Tensor) -> Tensor:
         pictures = video.flatten(0, 1).contiguous(memory_format=torch.channels_last)
-        return torch.unflatten(self.net.readings(pictures).flatten(1), 0, tuple(video.shape[:2]))
+        return surest(torch.unflatten(self.net.readings(pictures), 0, tuple(video.shape[:2]))).flatten(2)
 
 
 def somebody(columns: Tensor) -> Tensor:
-    """Logits [N, 2, cells] that somebody of a kind is there, from those of each column: their odds add up."""
+    """Logits [N, bodies, cells] that a body is there, from those of each column: their odds add up."""
     return columns.logsumexp(1)
 
 

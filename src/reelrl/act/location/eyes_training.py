@@ -21,8 +21,8 @@ from reelrl import seeding
 from reelrl.act.location.embeddings import Store
 from reelrl.act.location.epochs import EpochTrainer
 from reelrl.act.location.eyes import Thumbnails
-from reelrl.act.location.eyes_net import KINDS, OF_A_PLACE, EyesNet, EyesSettings, by_place, somebody
-from reelrl.act.location.glances import Glances, look, on_columns
+from reelrl.act.location.eyes_net import OF_A_PLACE, EyesNet, EyesSettings, by_place, somebody
+from reelrl.act.location.glances import Glances, look, on_columns, told_apart
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings
 from reelrl.act.location.scenes import label_map, matches_of
@@ -122,8 +122,14 @@ class EyesTrainer(EpochTrainer):
             )
             parts.append(by_place(somebody(said["columns"])).logsumexp(-1).cpu())
             truths.append(by_place(self._truth(part).any(1)).any(-1).cpu())
-        found, truth = torch.cat(parts).numpy(), torch.cat(truths).numpy()
-        figures = {name: mean_precision(found[:, kind], truth[:, kind]) for kind, name in enumerate(KINDS)}
+        found, truth = torch.cat(parts), torch.cat(truths)  # [N, bodies, places]
+        players = self.settings.net.players
+        kinds = {"mates": slice(0, players), "enemies": slice(players, None)}
+        figures = {
+            name: mean_precision(found[:, kind].logsumexp(1).numpy(), truth[:, kind].any(1).numpy())
+            for name, kind in kinds.items()
+        }
+        figures["who"] = mean_precision(found.flatten(1).numpy(), truth.flatten(1).numpy())
         figures |= {"place": float(right[0]), "heading": float(right[1]), "loss": losses}
         return -losses, {f"val/{name}": value for name, value in figures.items()}
 
@@ -138,8 +144,8 @@ class EyesTrainer(EpochTrainer):
 
     def _truth(self, glances: Glances) -> Tensor:
         net = self.settings.net
-        where = (glances.seen_cell, glances.seen_kind, glances.seen_span)
-        return on_columns(*where, net.cells, net.columns, net.picture[1])
+        where = (glances.seen_cell, glances.seen_body, glances.seen_span)
+        return on_columns(*where, net.bodies, net.cells, net.columns, net.picture[1])
 
     def _losses(self, said: dict[str, Tensor], glances: Glances) -> dict[str, Tensor]:
         """Nats per picture; what is on the screen where are many questions, and add up."""
@@ -176,7 +182,9 @@ def open_glances(
                 progress.update(1)
             glances[split] = Glances.of(_store(settings), data, mine, seen)
     height, width = glances["train"].pictures.shape[2:]
-    net = replace(settings.net, places=glances["train"].places, picture=(height, width))
+    players, enemies = told_apart(data, matches["train"])
+    places = glances["train"].places
+    net = replace(settings.net, places=places, players=players, enemies=enemies, picture=(height, width))
     return replace(settings, net=net), glances
 
 

@@ -34,6 +34,7 @@ Seen = list[tuple[NDArray[Any], ...]]
 HEADINGS = 16  # sectors of the compass, from east, counter-clockwise
 CELLS = 3  # to a side of a place
 MOST_SEEN = 8  # others on one screen; of more the nearest count
+MOST_ENEMIES = 12  # that are told apart
 _HALF_WIDTH = 16.0  # of a body, in map units
 _NEAREST = 8.0
 
@@ -51,8 +52,8 @@ class Glances:
     view: Tensor
     """[N, places]: how much of each is on the screen."""
     seen_cell: Tensor
-    """[N, MOST_SEEN], of those on the screen; `seen_kind` is 0 for a mate, 1 for an enemy."""
-    seen_kind: Tensor
+    """[N, MOST_SEEN], of those on the screen; `seen_body` is who: the players' numbers, then the enemies'."""
+    seen_body: Tensor
     seen_span: Tensor
     """[N, MOST_SEEN, 2]: from where to where across the picture, in pixels."""
 
@@ -99,13 +100,22 @@ def look(store: Store, data: Matches, info: MatchInfo, plan: MapPlan) -> Seen:
     return [(labels.alive[rows, player], *seen) for player, seen in enumerate(_seen(labels, rows, plan, width))]
 
 
-def on_columns(cell: Tensor, kind: Tensor, span: Tensor, cells: int, columns: int, width: int) -> Tensor:
-    """Where on the screen somebody of a kind stands in a cell: bool [N, columns, 2, cells]."""
+def told_apart(data: Matches, matches: Sequence[MatchInfo]) -> tuple[int, int]:
+    """How many players there are, and how many enemies that can have a name: 1 if they come and go, or are many."""
+    players = max(info.players for info in matches)
+    counts = {data.match(info.id).labels.enemy_alive.shape[1] for info in matches}
+    enemies = counts.pop()
+    return players, enemies if not counts and 1 <= enemies <= MOST_ENEMIES else 1
+
+
+def on_columns(cell: Tensor, body: Tensor, span: Tensor, bodies: int, cells: int, columns: int, width: int) -> Tensor:
+    """Where on the screen a body stands in a cell: bool [N, columns, bodies, cells]."""
     edges = torch.arange(columns, device=cell.device) * (width / columns)
     there = (span[..., :1] < edges + width / columns) & (span[..., 1:] > edges) & (cell >= 0)[..., None]
-    which = torch.zeros(*cell.shape, 2 * cells, device=cell.device)
-    which.scatter_(2, (kind * cells + cell).clamp(min=0)[..., None], 1.0)
-    return torch.unflatten(torch.einsum("njc,njk->nck", there.float(), which) > 0, 2, (2, cells))
+    which = torch.zeros(*cell.shape, bodies * cells, device=cell.device)
+    # Enemies without names are all the last body.
+    which.scatter_(2, (body.clamp(max=bodies - 1) * cells + cell).clamp(min=0)[..., None], 1.0)
+    return torch.unflatten(torch.einsum("njc,njk->nck", there.float(), which) > 0, 2, (bodies, cells))
 
 
 def cells_of(plan: MapPlan, position: NDArray[np.floating], there: Marks) -> Places:
@@ -122,8 +132,6 @@ def _seen(labels: Labels, rows: NDArray[np.int64], plan: MapPlan, width: int) ->
     position = np.concatenate([labels.position, labels.enemy_position], axis=1)[rows]
     there = np.concatenate([labels.alive, labels.enemy_alive], axis=1)[rows]
     cells = cells_of(plan, position, there)
-    monsters = np.full(labels.enemy_alive[rows].shape, -1)
-    team = np.concatenate([labels.team[rows], monsters], axis=1)
     sees = np.concatenate([labels.sees_mate, labels.sees_enemy], axis=2)[rows]
     for player in range(labels.alive.shape[1]):
         angle = np.nan_to_num(labels.angle[rows, player])  # of the dead it may be unknown
@@ -138,7 +146,7 @@ def _seen(labels: Labels, rows: NDArray[np.int64], plan: MapPlan, width: int) ->
             (angle % 360 / (360 / HEADINGS)).astype(np.int64) % HEADINGS,
             in_view(plan, position[:, player], angle).astype(np.float32),
             np.where(last, -1, np.take_along_axis(cells, order, 1)),
-            (np.take_along_axis(team, order, 1) != team[:, player, None]).astype(np.int64),
+            order,
             np.take_along_axis(span, order[..., None], 1).astype(np.float32),
         )
 

@@ -6,7 +6,7 @@
                                                                         │
       logits {head: [B, places]} ◄─ layers ◄─ [fused; side] ◄─ fuser ◄──┴─ a subset of the agents [B, A, P]
 
-Readings by place (`place_features`) are remembered, fused and answered place by place, as place_memory.py tells.
+Readings by place are remembered, fused and answered body by body and place by place, as place_memory.py tells.
 The projector sees each view alone. Teammates are needed for the loss only: one agent at inference works.
 """
 
@@ -40,7 +40,7 @@ _WANTED = {
     "embeddings": "it has no encoder and reads precomputed embeddings: give embeddings=[B, A, D], or make a net for "
     "video by setting video_encoder and clip in place of embed_dim",
     "readings": "it has a memory and reads histories of readings by place: give embeddings=[B, A, T, D], or "
-    "remembered=[B, A, places * memory_dim] as `remember` gave it",
+    "remembered=[B, A, bodies * places * memory_dim] as `remember` gave it",
 }
 
 
@@ -52,6 +52,8 @@ class LocationOutput:
     subset: Tensor
     contrastive: ContrastiveOutput | None = field(repr=False)
     """Of the views of all agents present; None where that is not enabled."""
+    bodies: Tensor | None = None
+    """Of a net with a memory, as `Read` has them: where each body is."""
 
 
 class CrossEgoVideoLocationNet(nn.Module):
@@ -68,11 +70,11 @@ class CrossEgoVideoLocationNet(nn.Module):
         learns = encoder is not None and any(weight.requires_grad for weight in encoder.parameters())
         self.encoder = encoder if learns else None
         self._frozen = () if encoder is None or learns else (encoder,)
-        if settings.place_features is not None:
+        if settings.players is not None and settings.enemies is not None:
             self.memory: PlaceMemory | None = PlaceMemory(
-                settings.num_places, settings.place_features, settings.memory_dim
+                settings.num_places, settings.players, settings.enemies, settings.memory_dim
             )
-            self.projector = _projector(settings, settings.num_places * settings.memory_dim)
+            self.projector = _projector(settings, self._remembers)
             self.reader = PlaceReader(settings, HEADS)
             return
         self.memory = None
@@ -108,13 +110,15 @@ class CrossEgoVideoLocationNet(nn.Module):
         """
         views = self._views(video, embeddings, remembered)
         present = _mask(present, views, "present")
-        seen = self._encode(views[present])
+        seats = torch.arange(present.shape[1], device=present.device).expand_as(present)
+        seen = self._encode(views[present], seats[present])
         z, contrastive = self._project(seen, present, moments)
         subset = self._subset(present, generator) if subset is None else _mask(subset, views, "subset") & present
         side = _sides(team, present)
         if self.memory is not None:
-            by_place = torch.unflatten(seen, 1, (self.settings.num_places, -1))
-            return LocationOutput(self.reader(by_place, z, present, subset, side), subset, contrastive)
+            remembered = torch.unflatten(seen, 1, (self.memory.bodies, self.settings.num_places, -1))
+            read = self.reader(remembered, z, present, subset, side)
+            return LocationOutput(read.logits, subset, contrastive, read.bodies)
         everyone = z.new_zeros(*present.shape, z.shape[1])
         everyone[present] = z
         known = self.fuser(everyone, subset)
@@ -123,11 +127,19 @@ class CrossEgoVideoLocationNet(nn.Module):
         known = self.layers(known)
         return LocationOutput({name: head(known) for name, head in self.heads.items()}, subset, contrastive)
 
-    def remember(self, embeddings: Tensor) -> Tensor:
-        """What is remembered after each of the frames [N, T, D] of some views: [N, T, places * memory_dim]."""
+    def remember(self, embeddings: Tensor, seats: Tensor) -> Tensor:
+        """What is remembered after each of the frames [N, T, D] of the views of the players `seats` [N]:
+
+        [N, T, bodies * places * memory_dim].
+        """
         if self.memory is None:
-            raise ConfigError("this net has no memory; set place_features, for embeddings that are laid out by place")
-        return self.memory(torch.unflatten(embeddings, 2, (self.settings.num_places, -1))).flatten(2)  # type: ignore[no-any-return]
+            raise ConfigError("this net has no memory; set players and enemies, for embeddings that eyes gave")
+        return self.memory(torch.unflatten(embeddings, 2, (self.settings.num_places, -1)), seats).flatten(2)  # type: ignore[no-any-return]
+
+    @property
+    def _remembers(self) -> int:
+        """How many numbers, of one view."""
+        return (self.settings.bodies or 0) * self.settings.num_places * self.settings.memory_dim
 
     def save(self, path: str | Path) -> None:
         """Weights and settings in one safetensors file."""
@@ -148,8 +160,7 @@ class CrossEgoVideoLocationNet(nn.Module):
         if settings.video_encoder is not None:
             reads, shapes = "video", {"video": settings.clip or ()}
         elif self.memory is not None:
-            width = settings.num_places * settings.memory_dim
-            reads, shapes = "readings", {"embeddings": (None, settings.embed_dim), "remembered": (width,)}
+            reads, shapes = "readings", {"embeddings": (None, settings.embed_dim), "remembered": (self._remembers,)}
         if len(given) != 1 or not given.keys() <= shapes.keys():
             raise ConfigError(f"the net was given {' and '.join(given) or 'nothing'}; {_WANTED[reads]}")
         ((name, views),) = given.items()
@@ -160,10 +171,10 @@ class CrossEgoVideoLocationNet(nn.Module):
             raise ConfigError(f"video is {views.dtype}; give the pixels as uint8, the encoder scales them itself")
         return views
 
-    def _encode(self, views: Tensor) -> Tensor:
-        """Present views [N, ...] as embeddings [N, D]."""
+    def _encode(self, views: Tensor, seats: Tensor) -> Tensor:
+        """Present views [N, ...] of the players `seats` [N] as embeddings [N, D]."""
         if self.memory is not None and views.dim() == 3:
-            return self.remember(views)[:, -1]
+            return self.remember(views, seats)[:, -1]
         if self._frozen:
             return encode_frozen(self._frozen[0], views).mean(1)
         if self.encoder is None:

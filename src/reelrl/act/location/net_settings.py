@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from reelrl.act.location.fuser import Fusion
+from reelrl.act.location.readings import readings_of
 from reelrl.act.video_encoder import VideoEncoderSettings
 from reelrl.errors import ConfigError
 
@@ -41,11 +42,12 @@ class LocationNetSettings:
     video_encoder: VideoEncoderSettings | None = None
     clip: tuple[int, int, int, int] | None = None
     """T, C, H and W of the video that the encoder sees."""
-    place_features: int | None = None
-    """Numbers that the embeddings hold of each place, one place after the other, as eyes give them; the net then has a
-    memory and reads a history of them. None: embeddings of any kind."""
-    memory_dim: int = 48
-    """Numbers that are remembered of each place."""
+    players: int | None = None
+    enemies: int | None = None
+    """How many of each the eyes tell apart, whose readings the embeddings are, one place after the other; the net then
+    has a memory and reads a history of them. None: embeddings of any kind."""
+    memory_dim: int = 24
+    """Numbers that are remembered of each body at each place."""
     proj_dim: int = 128
     fusion: Fusion = "mean"
     fused_agent_dim: int = 128
@@ -67,15 +69,10 @@ class LocationNetSettings:
             raise ConfigError(f"a net reads either embeddings (embed_dim) or video (video_encoder); {both} set")
         if (self.video_encoder is None) != (self.clip is None):
             raise ConfigError(f"video_encoder and clip belong together; clip is {self.clip}, as (T, C, H, W)")
-        if self.place_features is not None and self.embed_dim != self.num_places * self.place_features:
-            raise ConfigError(
-                f"embed_dim is {self.embed_dim}, and {self.num_places} places with place_features = "
-                f"{self.place_features} make {self.num_places * self.place_features}; they must be the same"
-            )
-        if self.place_features is not None and (self.memory_dim % 4 or self.hidden_dim % 4):
-            raise ConfigError(f"memory_dim = {self.memory_dim} and hidden_dim = {self.hidden_dim} must divide by 4")
-        widths = ("embed_dim", "place_features", "memory_dim", "proj_dim", "fused_agent_dim", "hidden_dim")
-        sizes = ("num_places", *widths, "num_agents", "num_pov_agents")
+        if (self.players is None) != (self.enemies is None):
+            raise ConfigError(f"players and enemies belong together; they are {self.players} and {self.enemies}")
+        widths = ("embed_dim", "memory_dim", "proj_dim", "fused_agent_dim", "hidden_dim")
+        sizes = ("num_places", "players", "enemies", *widths, "num_agents", "num_pov_agents")
         for name in sizes:
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
@@ -84,3 +81,22 @@ class LocationNetSettings:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 0 or more")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout is {self.dropout}; it is a share from 0 to below 1")
+        if self.bodies is not None:
+            self._check_memory(self.bodies)
+
+    @property
+    def bodies(self) -> int | None:
+        """That are remembered one by one; None: there is no memory."""
+        return None if self.players is None or self.enemies is None else self.players + self.enemies
+
+    def _check_memory(self, bodies: int) -> None:
+        wanted = self.num_places * readings_of(bodies)
+        if self.embed_dim != wanted:
+            raise ConfigError(
+                f"embed_dim is {self.embed_dim}, and readings of {bodies} bodies at {self.num_places} places are "
+                f"{wanted} numbers; they must be the same"
+            )
+        if (self.players or 0) < self.num_agents:
+            raise ConfigError(f"players is {self.players}, and num_agents {self.num_agents}; every agent is a player")
+        if self.memory_dim % 4 or self.hidden_dim % 4:
+            raise ConfigError(f"memory_dim = {self.memory_dim} and hidden_dim = {self.hidden_dim} must divide by 4")

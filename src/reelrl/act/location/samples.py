@@ -73,6 +73,9 @@ class Moments:
     player_places: Places
     """[N, A], of those of the side who live."""
     player_places_ahead: Places
+    enemy_places: Places
+    """[N, E], of those who live: monsters, then players of another side. E is the largest number in a match."""
+    enemy_places_ahead: Places
     enemies: Marks
     """[N, places]."""
     enemies_ahead: Marks
@@ -97,6 +100,11 @@ class Moments:
                 f"{len(matches)} matches in {data.folder} give no moment (the longest has {longest} rows, "
                 f"{settings.first_row + ahead + 1} are needed); record longer ones, or shorten the clips"
             )
+        most = max(part["enemy_places"].shape[1] for part in parts)
+        for part in parts:
+            missing = most - part["enemy_places"].shape[1]
+            for name in ("enemy_places", "enemy_places_ahead"):
+                part[name] = np.pad(part[name], ((0, 0), (0, missing)), constant_values=-1)
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return cls(**arrays, matches=tuple(matches))
 
@@ -160,6 +168,8 @@ def _match_moments(
             "present": present,
             "player_places": mates[rows],
             "player_places_ahead": mates[rows + ahead],
+            "enemy_places": foes[rows],
+            "enemy_places_ahead": foes[rows + ahead],
             "enemies": occupied(foes[rows], count),
             "enemies_ahead": occupied(foes[rows + ahead], count),
         }

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.eyes import FrozenEyes, Thumbnails
-from reelrl.act.location.eyes_net import READINGS
+from reelrl.act.location.glances import MOST_ENEMIES
+from reelrl.act.location.readings import readings_of
 from reelrl.act.location.samples import Moments
 from reelrl.act.recording.xego import open_matches
 from reelrl.errors import ConfigError, ContentError
@@ -21,6 +22,8 @@ from reelrl.names import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import torch
 
     from reelrl.act.location.eyes import Eyes
     from reelrl.act.location.training import LocationTraining
@@ -40,6 +43,7 @@ class Scenes:
         *,
         embeddings: str | Path | None = None,
         make: bool = True,
+        device: str | torch.device = "cpu",
     ) -> None:
         self.data = open_matches(settings.data)
         self.map = label_map(self.data, settings.map)
@@ -51,7 +55,7 @@ class Scenes:
             for split, matches in found.items()
             if matches
         }
-        self.store = Store(eyes_of(settings), embeddings, make=make)
+        self.store = Store(eyes_of(settings, device), embeddings, make=make)
         self.clips = {
             split: Clips.of(self.data, moments.matches, self.store) for split, moments in self.moments.items()
         }
@@ -67,7 +71,13 @@ class Scenes:
         clips = next(iter(self.clips.values()))
         agents = max(moments.present.shape[1] for moments in self.moments.values())
         places = len(self.plan.places)
-        reads: dict[str, Any] = {"embed_dim": None, "video_encoder": None, "clip": None, "place_features": None}
+        reads: dict[str, Any] = {
+            "embed_dim": None,
+            "video_encoder": None,
+            "clip": None,
+            "players": None,
+            "enemies": None,
+        }
         if clips.is_video:
             reads |= {"video_encoder": settings.encoder, "clip": clips.clip_shape}
         else:
@@ -78,20 +88,26 @@ class Scenes:
                     "pooling=memory reads what frozen eyes say of each place; give --eyes RUN of `reel train eyes`, or "
                     "--set pooling=mean+last for other encoders"
                 )
-            if reads["embed_dim"] != places * len(READINGS):
-                raise ConfigError(
-                    f"these eyes know {reads['embed_dim'] / len(READINGS):g} places, and {self.map} has {places}; "
-                    "give eyes that `reel train eyes` trained on this map"
-                )
-            reads["place_features"] = len(READINGS)
+            reads |= {"players": agents, "enemies": self._enemies(reads["embed_dim"], places, agents)}
         net = replace(settings.net, num_places=places, num_agents=agents, **reads)
         return replace(settings, map=self.map, net=net)
 
+    def _enemies(self, width: int, places: int, players: int) -> int:
+        """How many of them eyes tell apart that say so many numbers."""
+        for enemies in range(1, MOST_ENEMIES + 1):
+            if width == places * readings_of(players + enemies):
+                return enemies
+        raise ConfigError(
+            f"these eyes say {width} numbers, which do not fit {players} players and the {places} places of "
+            f"{self.map}; "
+            "give eyes that `reel train eyes` trained on such matches"
+        )
 
-def eyes_of(settings: LocationTraining) -> Eyes:
+
+def eyes_of(settings: LocationTraining, device: str | torch.device = "cpu") -> Eyes:
     """A frozen encoder looks itself; one that learns gets pictures."""
     if settings.encoder.freeze_backbone:
-        return FrozenEyes(settings.encoder, settings.samples, settings.picture_size, settings.encoder_frames)
+        return FrozenEyes(settings.encoder, settings.samples, settings.picture_size, settings.looks, device)
     return Thumbnails(settings.samples, settings.picture_size)
 
 

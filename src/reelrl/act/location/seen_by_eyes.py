@@ -1,65 +1,66 @@
 """The last visible place, read from the same pixels that the net gets: a baseline with the net's own eyes.
 
-Eyes of `reel train eyes` say for every frame where the player is, and at which places a mate or an enemy is on screen.
-How sure they are now, how sure they were at most in the seconds before, and earlier, go through one linear layer over
-all places, fitted on training matches. The net has these eyes too; what it says beyond this it has not merely seen.
+Eyes of `reel train eyes` say for every frame where the player is, and who is on screen at which place. Whom they see
+more surely than not counts as seen there; how such sightings age is learned from training matches, as `LastSeen` does.
+The net has these eyes too; what it says beyond this it has not merely seen.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from reelrl.act.location.eyes_net import KINDS, READINGS
-from reelrl.act.location.linear_reading import LinearReading
+from reelrl.act.location.baselines import LastSeen, Sights
+from reelrl.act.location.readings import readings_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from reelrl.act.location.answers import Answers
     from reelrl.act.location.embeddings import Clips
-    from reelrl.act.location.samples import Marks, Moments
-    from reelrl.act.recording.reader import MatchInfo
+    from reelrl.act.location.samples import Moments, SampleSettings
+    from reelrl.act.recording.maps import MapPlan
+    from reelrl.act.recording.reader import Matches, MatchInfo
+
+_SURE = 0.5
 
 
-_AGES_S = (0.0, 3.0, 10.0)  # now, up to 3 s ago, and from then up to 10 s ago
-
-
-class SeenByEyes:
+class SeenByEyes(LastSeen):
     """`clips` are the readings of these eyes, by the matches they are of."""
 
-    def __init__(self, clips: Mapping[tuple[MatchInfo, ...], Clips], rows_per_second: float) -> None:
-        self.clips, self.rows_per_second, self.reading = clips, rows_per_second, LinearReading()
+    def __init__(
+        self,
+        data: Matches,
+        plan: MapPlan,
+        samples: SampleSettings,
+        clips: Mapping[tuple[MatchInfo, ...], Clips],
+    ) -> None:
+        super().__init__(data, plan, samples, None)
+        self.clips = clips
 
-    def fit(self, moments: Moments, pov: Marks) -> None:
-        self.reading.fit(self._known(moments, pov), moments.targets(pov))
-
-    def answer(self, moments: Moments, pov: Marks) -> Answers:
-        return self.reading.answer(self._known(moments, pov))
-
-    def _known(self, moments: Moments, pov: Marks) -> NDArray[np.float32]:
-        """How sure the eyes are [N, ...]: of their own place, and of both kinds at each place for each of _AGES_S."""
-        clips = self.clips[moments.matches]
-        histories, which, rows = clips.histories(moments)
-        said = torch.unflatten(histories, -1, (-1, len(READINGS)))
-        frames = [round(age * self.rows_per_second / clips.eyes.stride) for age in _AGES_S]
-        spans = list(zip([0, *(each + 1 for each in frames)], frames, strict=False))
-        asked = [("own", 0, 0), *((kind, *span) for kind in KINDS for span in spans)]
-        eyes, found = torch.from_numpy(pov)[..., None], []
-        for reading, newest, oldest in asked:
-            most = _most(said[..., READINGS.index(reading)], newest, oldest)
-            found.append((most[torch.from_numpy(which), :, torch.from_numpy(rows)] * eyes).amax(1))
-        return np.asarray(torch.cat(found, 1).numpy())
+    def sights(self, moments: Moments) -> Sights:
+        """What the eyes saw until the last of the moments, of one match; where all truly were is the recording's."""
+        told, clips = super().sights(moments), self.clips[moments.matches]
+        stride, (players, bodies) = clips.eyes.stride, told.last.shape[1:]
+        histories, _, _ = clips.histories(moments)
+        own, there = split(torch.unflatten(histories[0, :players], -1, (len(self.plan.places), -1)))
+        sure = there.permute(1, 0, 3, 2).numpy()  # [steps, players, bodies, places]
+        seen = (sure.max(-1) > _SURE) & ~np.eye(players, bodies, dtype=bool)
+        steps = np.arange(len(seen))[:, None, None]
+        last = np.maximum.accumulate(np.where(seen, steps, -1), axis=0)
+        places = np.take_along_axis(sure.argmax(-1), np.maximum(last, 0), 0)
+        return replace(
+            told,
+            last=np.repeat(np.where(last >= 0, last * stride, -1), stride, axis=0),
+            seen_at=np.repeat(np.where(last >= 0, places, -1), stride, axis=0),
+            own=np.repeat(own[..., 0].argmax(-1).numpy().T, stride, axis=0),
+        )
 
 
-def _most(sure: Tensor, newest: int, oldest: int) -> Tensor:
-    """The most [M, A, rows, places] from `newest` to `oldest` frames before each."""
-    most = torch.zeros_like(sure)
-    for back in range(newest, min(oldest + 1, sure.shape[2])):
-        most[:, :, back:] = torch.maximum(most[:, :, back:], sure[:, :, : sure.shape[2] - back])
-    return most
+def name_everybody(width: int, data: Matches, plan: MapPlan, matches: tuple[MatchInfo, ...]) -> bool:
+    """Whether eyes that say `width` numbers tell all bodies of these matches apart."""
+    labels = [data.match(info.id).labels for info in matches]
+    bodies = {each.alive.shape[1] + each.enemy_alive.shape[1] for each in labels}
+    return {len(plan.places) * readings_of(each) for each in bodies} == {width}

@@ -14,8 +14,9 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, nll_loss
 
 from reelrl import seeding
 from reelrl.act.location.answers import answers, views, watch
@@ -26,17 +27,19 @@ from reelrl.act.location.net import HEADS, CrossEgoVideoLocationNet
 from reelrl.act.location.net_settings import ContrastiveSettings, LocationNetSettings
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings
+from reelrl.act.location.symmetry import symmetries
 from reelrl.act.video_encoder import VideoEncoderSettings
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from reelrl.act.location.samples import Moments
     from reelrl.act.location.scenes import Scenes
+    from reelrl.act.location.symmetry import Symmetry
     from reelrl.runs import Run
 
 WEIGHTS = "net.safetensors"
@@ -65,8 +68,8 @@ class LocationTraining:
     """Frozen: frames are encoded once and kept. Not frozen: it learns with the net, from pictures."""
     picture_size: tuple[int, int] | None = None
     """Height and width that pictures are shrunk to before an encoder sees them; None: as they were recorded."""
-    encoder_frames: int | None = None
-    """Frames that a frozen encoder sees at once; None: one, or the whole clip, as its kind does."""
+    looks: int = 1
+    """How often eyes look from one row of `samples` to the next."""
     pooling: Pooling = "mean+last"
     """How a frozen encoder's embeddings of frames become one: a clip's mean, the newest, both, or a memory of all."""
     net: LocationNetSettings = field(default_factory=usual_net)
@@ -78,6 +81,10 @@ class LocationTraining:
     moments_of_each: int = 8
     answers: int = 1
     """About each moment of a batch, each through the eyes of other players: cheap, where to look is dear."""
+    by_name: float = 0.05
+    """Weight of telling where each body is, beside which places hold somebody; for a net with a memory."""
+    turned: float = 0.5
+    """Share of batches that such a net sees turned or mirrored, where the map allows it."""
     apart_s: float = 2.0
     """Moments of a match that are nearer in time never meet in a batch."""
     lr: float = 5e-4
@@ -85,14 +92,14 @@ class LocationTraining:
     weight_decay: float = 0.05
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "patience", "matches_per_batch", "moments_of_each", "answers"):
+        for name in ("looks", "epochs", "patience", "matches_per_batch", "moments_of_each", "answers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
-        for name in ("apart_s", "weight_decay"):
+        for name in ("apart_s", "weight_decay", "by_name"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 0 or more")
-        if self.encoder_frames is not None and self.encoder_frames < 1:
-            raise ConfigError(f"encoder_frames is {self.encoder_frames}; give 1 or more")
+        if not 0 <= self.turned <= 1:
+            raise ConfigError(f"turned is {self.turned}; it is a share from 0 to 1")
         if not 0 < self.lr < 1:
             raise ConfigError(f"lr is {self.lr}; give a number between 0 and 1")
         if self.picture_size is not None and min(self.picture_size) < 1:
@@ -101,8 +108,8 @@ class LocationTraining:
 
 def with_memory(settings: LocationTraining) -> LocationTraining:
     """The settings for what eyes say of each place, as validation matches chose them (docs/location.md)."""
-    net = replace(settings.net, fusion="attention", proj_dim=64, fused_agent_dim=64, hidden_dim=64)
-    return replace(settings, pooling="memory", net=net, epochs=8, moments_of_each=20, answers=4, lr=2e-3)
+    net = replace(settings.net, fusion="attention", proj_dim=64, fused_agent_dim=48, hidden_dim=48)
+    return replace(settings, pooling="memory", looks=2, net=net, epochs=8, moments_of_each=20, answers=4, lr=2e-3)
 
 
 class LocationTrainer(EpochTrainer):
@@ -113,8 +120,11 @@ class LocationTrainer(EpochTrainer):
     def __init__(
         self, settings: LocationTraining, seed: int, run: Run, scenes: Scenes, device: str | torch.device = "cpu"
     ) -> None:
-        super().__init__(seed, run, epochs=settings.epochs, patience=settings.patience, lr=settings.lr)
+        # Through a memory of hundreds of frames a gradient can become very long.
+        limits = {"epochs": settings.epochs, "patience": settings.patience}
+        super().__init__(seed, run, **limits, lr=settings.lr, steepest=1.0)
         self.settings, self.scenes = settings, scenes
+        self.symmetries = symmetries(scenes.plan)
         seeding.seed_globals(seed)
         self.net = CrossEgoVideoLocationNet(settings.net).to(device)
         self.optimiser = torch.optim.AdamW(self.net.parameters(), settings.lr, weight_decay=settings.weight_decay)
@@ -130,24 +140,51 @@ class LocationTrainer(EpochTrainer):
 
     def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
         moments = self.scenes.moments["train"].take(batch)
-        seen = views(self.net, self.scenes.clips["train"], moments, self.settings.pooling)
-        losses = []
+        turned = None
+        if self.settings.pooling == "memory" and rng.random() < self.settings.turned:
+            turned = self.symmetries[rng.integers(len(self.symmetries))]
+        seen = views(self.net, self.scenes.clips["train"], moments, self.settings.pooling, turned)
+        losses, by_name = [], []
         for _ in range(self.settings.answers):
             pov = random_views(moments.present, rng, self.settings.net.num_pov_agents)
             output = watch(self.net, seen, moments, pov)
-            truth = {head: torch.from_numpy(marks).float() for head, marks in moments.targets(pov).items()}
+            marks = {head: turned.marks(each) if turned else each for head, each in moments.targets(pov).items()}
+            truth = {head: torch.from_numpy(each).float() for head, each in marks.items()}
             losses += [
                 binary_cross_entropy_with_logits(logits, truth[head].to(logits.device))
                 for head, logits in output.logits.items()
             ]
+            if output.bodies is not None:
+                by_name.append(self._by_name(output.bodies, moments, turned))
         loss = torch.stack(losses).mean()
         figures = {"loss/location": loss.item()}
+        if by_name:
+            figures["loss/by_name"] = (named := torch.stack(by_name).mean()).item()
+            loss = loss + self.settings.by_name * named
         if output.contrastive is not None:
             # Per pair, so that a weight means the same in large batches and in small ones.
             term = output.contrastive.loss / max(len(output.contrastive.logits) - 1, 1)
             loss = loss + self.settings.net.contrastive.loss_weight * term
             figures |= {"loss/contrastive": term.item(), "temperature": output.contrastive.temperature.item()}
         return loss, figures
+
+    def _by_name(self, said: Tensor, moments: Moments, turned: Symmetry | None) -> Tensor:
+        """Nats per body: said is as in `LocationOutput.bodies`."""
+        places, named = said.shape[2] - 1, self.settings.net.enemies or 0
+        named = named if named > 1 else 0  # one stands for all enemies, wherever they are
+        losses = []
+        for ahead, (players, enemies) in enumerate(
+            (
+                (moments.player_places, moments.enemy_places),
+                (moments.player_places_ahead, moments.enemy_places_ahead),
+            )
+        ):
+            where = np.concatenate([players, enemies[:, :named]], axis=1)
+            where = turned.moved(where) if turned else where
+            truth = torch.from_numpy(np.where(where < 0, places, where)).to(said.device)
+            logarithms = said[:, : truth.shape[1], :, ahead]
+            losses.append(nll_loss(logarithms.flatten(0, 1), truth.flatten()))
+        return torch.stack(losses).mean()
 
     def validate(self) -> tuple[float, dict[str, float]]:
         """Average precision through one player's eyes, the mean over heads."""

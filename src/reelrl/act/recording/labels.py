@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """A match of F rows, P players, and E enemies in the order in which they appeared.
+    """A match of F rows, P players, and E enemies in the order in which they appeared, at first by their names.
 
     Positions are in map units, angles in degrees from east, counter-clockwise. The engine counts kills for the team.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "manifest.json"
 LABELS = "labels.npz"
-SCHEMA = 1
+SCHEMA = 2
 TICRATE = 35
 _ADVICE = "copy it again, or remove the folder of its match and collect once more"
 
@@ -43,7 +43,7 @@ class RecordingSettings:
     """Tics from one row to the next; actions are held as long."""
     seconds: float = 40.0
     """Of each match, in the game's time."""
-    resolution: str = "RES_160X120"
+    resolution: str = "RES_256X192"
     video: str = "av1"
     seed: int = 0
 

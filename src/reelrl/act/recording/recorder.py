@@ -67,7 +67,7 @@ def _play(
     team = RoamingTeam(plan, settings.players, seed)
     rows: list[Row] = []
     with ExitStack() as open_things:
-        match = Match(config, seed, sightings=True)
+        match = Match(config, seed, sightings=True, own_colours=True)
         open_things.callback(match.close)
         kind = resolve(VIDEO_WRITERS, settings.video)
         rate = Fraction(TICRATE, settings.skip)

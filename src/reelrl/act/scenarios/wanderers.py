@@ -1,7 +1,7 @@
 """What the levels that matches are recorded in have in common: enemies that wander, hunt, die and come back elsewhere.
 
 A level without an end: nothing to win, nothing to pick up. The players begin in rooms of their own, so that who is
-where is open from the first second.
+where is open from the first second. Everybody has a colour of their own, so that a picture tells who it is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ actor Guard : DoomPlayer
   Player.StartItem "Fist"
   Player.StartItem "Clip", 200
   Player.ForwardMove 1.3
+  Player.ColorSet 0, "Green", 112, 127, 114
+  Player.ColorSet 1, "Red", 176, 191, 178
+  Player.ColorSet 2, "Blue", 192, 207, 194
+  Player.ColorSet 3, "White", 80, 95, 82
 }
 actor NoFog : TeleportFog replaces TeleportFog
 {
@@ -45,7 +49,7 @@ actor NoFog : TeleportFog replaces TeleportFog
   }
 }
 actor Haunt : SpecialSpot 20003 { }
-actor Wanderer : Demon 20002
+actor Wanderer : Demon
 {
   Health 50
   Speed 10
@@ -88,7 +92,9 @@ actor Wanderer : Demon 20002
   }
 }
 """
-_WANDERER, _HAUNT = 20002, 20003
+_HAUNT, _FIRST_WANDERER = 20003, 20010
+# How much of red, green and blue white becomes; a darker spot becomes as much darker.
+_COLOURS = ((2.0, 0.6, 0.6), (0.5, 0.9, 2.0), (0.6, 1.8, 0.5), (2.0, 1.7, 0.3), (1.6, 0.5, 2.0), (1.1, 1.1, 1.1))
 
 
 def settings(name: str) -> str:
@@ -114,5 +120,12 @@ def lumps(floors: Iterable[Floor], places: Mapping[str, Box], starts: Sequence[s
     things = [Thing(number, *middles[name]) for number, name in zip(wad.PLAYER_STARTS, starts, strict=False)]
     things += [Thing(_HAUNT, x, y) for x, y in middles.values()]
     last = list(middles.values())[-wanderers:]  # one to a place until they go where their lot sends them
-    things += [Thing(_WANDERER, x + 72, y + 72, arg0=1) for x, y in reversed(last)]
-    return floor_plan.lumps(LEVEL, ACTORS, floors, things)
+    things += [Thing(_FIRST_WANDERER + number, x + 72, y + 72, arg0=1) for number, (x, y) in enumerate(reversed(last))]
+    return floor_plan.lumps(LEVEL, ACTORS + "".join(map(_coloured, range(wanderers))), floors, things)
+
+
+def _coloured(number: int) -> str:
+    """A wanderer that differs from the others in colour alone."""
+    red, green, blue = _COLOURS[number]
+    tint = f'"0:255=%[0,0,0]:[{red},{green},{blue}]"'
+    return f"actor Wanderer{number} : Wanderer {_FIRST_WANDERER + number} {{ Translation {tint} }}\n"
