@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--embeddings", metavar="FOLDER", help="take embeddings from there (default: the cache)")
     add("--precomputed", action="store_true", help="look at no video: all embeddings must be there")
     add("-o", "--out", default="runs/evaluate-location", metavar="FOLDER", help="where results go")
+    add("--device", metavar="NAME", help="where frozen encoders look at videos: cpu or cuda (default: a GPU, if any)")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads (default 1)")
     options.add_json(parser)
 
@@ -49,11 +50,16 @@ def run(args: argparse.Namespace) -> int:
 
     if args.split not in SPLITS:
         raise ConfigError(f"--split {args.split}: give {' or '.join(SPLITS)}")
-    use_device("cpu", args.threads)
+    device = use_device(args.device, args.threads)
     folders = [RunFolder(path) for path in args.runs]
     folder = writable_folder(args.out)
     evaluation = evaluate(
-        folders, data=args.data, split=args.split, embeddings=args.embeddings, make=not args.precomputed
+        folders,
+        data=args.data,
+        split=args.split,
+        embeddings=args.embeddings,
+        make=not args.precomputed,
+        device=device,
     )
     first = next(iter(evaluation.nets.values()))[0]
     found = find_all(evaluation.nets, args.split, first.settings.apart_s)

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
     add("--eyes", metavar="RUN", help="a run of `reel train eyes`, whose encoder is used frozen")
     add("--contrastive-weight", type=float, metavar="W", help="of the contrastive term, per pair of views (default 0)")
-    add("--epochs", type=int, metavar="N", help="at most so many (default 40; with --eyes 8)")
+    add("--epochs", type=int, metavar="N", help="at most so many (default 40; with --eyes 10)")
     add("--embeddings", metavar="FOLDER", help="keep embeddings there, and take those that are (default: the cache)")
     add("--precomputed", action="store_true", help="look at no video: all embeddings must be there")
     options.add_settings(parser)

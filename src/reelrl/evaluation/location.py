@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from reelrl.act.location.baselines import baselines
 from reelrl.act.location.net import HEADS
 from reelrl.act.location.scenes import Scenes
-from reelrl.act.location.seen_by_eyes import SeenByEyes, name_everybody
+from reelrl.act.location.seen_by_eyes import SeenByEyes
 from reelrl.evaluation.location_contestants import TrainedNet, load_nets
 from reelrl.evaluation.location_scores import (
     METRICS,
@@ -31,6 +31,8 @@ from reelrl.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    import torch
 
     from reelrl.act.location.answers import Answers
     from reelrl.act.location.samples import Marks, Moments
@@ -75,9 +77,11 @@ def evaluate(
     split: str = "test",
     embeddings: str | None = None,
     make: bool = True,
+    device: str | torch.device = "cpu",
 ) -> Evaluation:
     """Every net and baseline about every moment of a split."""
-    nets = load_nets(folders, data, list(dict.fromkeys(["train", "val", split, "retrieval"])), embeddings, make)
+    splits = list(dict.fromkeys(["train", "val", split, "retrieval"]))
+    nets = load_nets(folders, data, splits, embeddings, make, device)
     scenes = next(iter(nets.values()))[0].scenes
     weights = drawings(len(scenes.moments[split].matches))
     found = Evaluation(split, scenes, nets, {}, {})
@@ -99,12 +103,13 @@ def _contestants(
 ) -> Iterator[tuple[str, list[Answering]]]:
     """Names, and who answers: one for each seed."""
     known = baselines(scenes.data, scenes.plan, scenes.samples, one_view=views == "one")
-    train = scenes.moments["train"].matches
-    if scenes.settings.encoder.model_type == "eyes" and name_everybody(
-        scenes.clips["train"].table.shape[1], scenes.data, scenes.plan, train
-    ):
-        by_matches = {moments.matches: scenes.clips[split] for split, moments in scenes.moments.items()}
-        known["seen by the eyes"] = SeenByEyes(scenes.data, scenes.plan, scenes.samples, by_matches)
+    eyes = {id(net.scenes): net for group in nets.values() for net in group}
+    for net in eyes.values():
+        if not net.scenes.names():
+            continue
+        name = "seen by the eyes" if len(eyes) == 1 else f"seen by the eyes of {net.folder.name}"
+        by_matches = {moments.matches: net.scenes.clips[split] for split, moments in net.scenes.moments.items()}
+        known[name] = SeenByEyes(scenes.data, scenes.plan, scenes.samples, by_matches)
     for name, baseline in known.items():
         baseline.fit(*seen_through(scenes.moments["train"], views))
         yield name, [lambda _, moments, pov: baseline.answer(moments, pov)]  # noqa: B023  # used before the next one

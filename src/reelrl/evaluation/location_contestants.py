@@ -17,6 +17,8 @@ from reelrl.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import torch
+
     from reelrl.act.location.answers import Answers
     from reelrl.act.location.samples import Marks, Moments
     from reelrl.runs import RunFolder
@@ -41,7 +43,12 @@ class TrainedNet:
 
 
 def load_nets(
-    folders: Sequence[RunFolder], data: str | None, splits: Sequence[str], embeddings: str | None, make: bool
+    folders: Sequence[RunFolder],
+    data: str | None,
+    splits: Sequence[str],
+    embeddings: str | None,
+    make: bool,
+    device: str | torch.device = "cpu",
 ) -> dict[str, list[TrainedNet]]:
     """The nets by contestant; all of them must be about the same moments."""
     runs = [(folder, _settings(folder, data)) for folder in folders]
@@ -53,7 +60,7 @@ def load_nets(
         net = CrossEgoVideoLocationNet.load(folder.artifacts / WEIGHTS)
         eyes = config.dumps(settings.encoder) + str((settings.picture_size, settings.looks))
         if eyes not in opened:
-            opened[eyes] = Scenes(settings, splits, embeddings=embeddings, make=make)
+            opened[eyes] = Scenes(settings, splits, embeddings=embeddings, make=make, device=device)
         scenes = opened[eyes]
         if settings.net.num_places != len(scenes.plan.places):
             raise ConfigError(

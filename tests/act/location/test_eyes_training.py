@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,14 +16,14 @@ from reelrl.act.location.epochs import schedule
 from reelrl.act.location.eyes import FrozenEyes
 from reelrl.act.location.eyes_net import OF_A_PLACE, EyesSettings
 from reelrl.act.location.eyes_training import WEIGHTS, EyesTrainer, EyesTraining, open_glances, shaken
-from reelrl.act.location.glances import _across
+from reelrl.act.location.glances import _across, told_apart
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import Moments, SampleSettings
 from reelrl.act.location.seen_by_eyes import SeenByEyes
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.video_encoder import VideoEncoderSettings
 from reelrl.cli.main import main
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, ContentError
 from reelrl.evaluation.parallel import processes
 from reelrl.runs import Run
 from tests.act.location.written_matches import PLAN, WIDTH, rooms_of, write_matches
@@ -82,6 +83,13 @@ def test_a_glance_says_what_the_recording_says(folder: Path) -> None:
         glances.seen_cell[first][mates] // OF_A_PLACE == glances.cell[first, None].expand_as(mates)[mates] // 9
     ).all()
     assert (glances.pictures[0].numpy() == data.match(info.id).frames(0, [0])[0].transpose(2, 0, 1)).all()
+
+
+def test_players_are_known_by_their_numbers(folder: Path) -> None:
+    data = MatchData.open(folder)
+    assert told_apart(data, data.matches) == (3, 2)
+    with pytest.raises(ContentError, match="have from 2 to 3 players"):
+        told_apart(data, [data.matches[0], replace(data.matches[1], players=2)])
 
 
 def test_bodies_are_where_the_field_of_view_has_them() -> None:

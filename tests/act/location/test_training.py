@@ -166,7 +166,7 @@ def test_a_memory_needs_eyes_that_know_these_places(folder: Path, tmp_path: Path
     EyesNet(known).save(tmp_path / "eyes.safetensors")
     eyes = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=str(tmp_path / "eyes.safetensors"))
     with pytest.raises(
-        ConfigError, match="these eyes say 12 numbers, which do not fit 3 players and the 4 places of four-rooms"
+        ConfigError, match=r"these eyes know 2 places and 1 players, and matches on four-rooms in .* have 4 and 3"
     ):
         Scenes(settings_of(folder, pooling="memory", encoder=eyes), ["train"])
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-AGES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # a sighting's age, rounded down to one of these
+# A sighting's age, rounded down to one of these; on screen now is more than half a second ago.
+AGES_S = (0.0, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 _MOST_SEEN = 4  # more sightings than that are counted as so many
 _DOUBT = 4.0  # how many cases the general frequency is worth beside those of one kind
 

@@ -149,7 +149,8 @@ class EpochTrainer(ABC):
             )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        clip_grad_norm_(self.net.parameters(), self.steepest)
+        if self.steepest < math.inf:
+            clip_grad_norm_(self.net.parameters(), self.steepest)
         self.optimiser.step()
         return figures
 

@@ -111,9 +111,9 @@ class Thumbnails:
 
 
 def _pictures(match: Match, player: int, rows: NDArray[np.int64], size: tuple[int, int] | None) -> NDArray[np.uint8]:
-    """[rows, 3, height, width], shrunk to a size or as recorded."""
+    """[rows, 3, height, width], shrunk to a size or as recorded; small ones are not enlarged."""
     pictures = match.frames(player, rows)
-    if size is not None and pictures.shape[1:3] != size:
+    if size is not None and pictures.shape[1] > size[0]:
         import cv2
 
         pictures = np.stack([cv2.resize(each, size[::-1], interpolation=cv2.INTER_AREA) for each in pictures])

@@ -132,7 +132,9 @@ class EyesNet(nn.Module):
     @classmethod
     def load(cls, path: str | Path) -> EyesNet:
         """The net that `save` wrote, ready to answer; loading runs no code."""
-        return load_net(cls, EyesSettings, "eyes", path, name="eyes", give="those of `reel train eyes`")
+        return load_net(
+            cls, EyesSettings, "eyes", path, name="eyes", give="those of `reel train eyes`, of this version"
+        )
 
 
 class TrainedEyes(VideoEncoder):

@@ -51,8 +51,8 @@ class EyesTraining:
     map: str | None = None
     """Whose places are learned; None: the one map that the training matches are on."""
     net: EyesSettings = field(default_factory=EyesSettings)
-    picture_size: tuple[int, int] | None = None
-    """Height and width that pictures are shrunk to; None: as they were recorded."""
+    picture_size: tuple[int, int] | None = (120, 160)
+    """Height and width that larger pictures are shrunk to; None: as they were recorded."""
     stride: int = 8
     """Rows from one picture to the next."""
     epochs: int = 4

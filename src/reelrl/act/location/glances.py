@@ -102,10 +102,15 @@ def look(store: Store, data: Matches, info: MatchInfo, plan: MapPlan) -> Seen:
 
 def told_apart(data: Matches, matches: Sequence[MatchInfo]) -> tuple[int, int]:
     """How many players there are, and how many enemies that can have a name: 1 if they come and go, or are many."""
-    players = max(info.players for info in matches)
+    players = {info.players for info in matches}
+    if len(players) > 1:
+        raise ContentError(
+            f"matches in {data.folder} have from {min(players)} to {max(players)} players; eyes know them by their "
+            "numbers, so give matches with the same number"
+        )
     counts = {data.match(info.id).labels.enemy_alive.shape[1] for info in matches}
     enemies = counts.pop()
-    return players, enemies if not counts and 1 <= enemies <= MOST_ENEMIES else 1
+    return players.pop(), enemies if not counts and 1 <= enemies <= MOST_ENEMIES else 1
 
 
 def on_columns(cell: Tensor, body: Tensor, span: Tensor, bodies: int, cells: int, columns: int, width: int) -> Tensor:

@@ -54,7 +54,7 @@ class PlaceMemory(nn.Module):
         kind = self.kind[kinds_of(self.players, self.bodies, seen.device)].repeat(views, 1)
         told = torch.cat([seen.flatten(2), kind[:, None].expand(-1, frames, -1)], -1)
         # As one layer over all of it, but what places have in common, and what never changes, is multiplied once.
-        about, around, name = self.from_now.weight.split((self.width, _CONTEXT, _NAME), 1)
+        about, around, name = torch.split(self.from_now.weight, [self.width, _CONTEXT, _NAME], 1)
         now = self.about(seen).relu() @ about.T + (self.around(told).relu() @ around.T)[:, :, None]
         now = now + (self.name @ name.T + self.from_now.bias)
         state = readings.new_zeros(len(seen), places, self.width)

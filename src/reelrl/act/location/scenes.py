@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.eyes import FrozenEyes, Thumbnails
-from reelrl.act.location.glances import MOST_ENEMIES
-from reelrl.act.location.readings import readings_of
+from reelrl.act.location.eyes_net import EyesNet
 from reelrl.act.location.samples import Moments
 from reelrl.act.recording.xego import open_matches
 from reelrl.errors import ConfigError, ContentError
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from reelrl.act.location.eyes import Eyes
     from reelrl.act.location.training import LocationTraining
     from reelrl.act.recording.reader import Matches, MatchInfo
+    from reelrl.act.video_encoder import VideoEncoderSettings
 
 LEAST = {"train": 2, "val": 1, "test": 1}
 """Matches that a split must have; "retrieval" is there or not."""
@@ -71,13 +71,7 @@ class Scenes:
         clips = next(iter(self.clips.values()))
         agents = max(moments.present.shape[1] for moments in self.moments.values())
         places = len(self.plan.places)
-        reads: dict[str, Any] = {
-            "embed_dim": None,
-            "video_encoder": None,
-            "clip": None,
-            "players": None,
-            "enemies": None,
-        }
+        reads: dict[str, Any] = dict.fromkeys(("embed_dim", "video_encoder", "clip", "players", "enemies"))
         if clips.is_video:
             reads |= {"video_encoder": settings.encoder, "clip": clips.clip_shape}
         else:
@@ -88,20 +82,29 @@ class Scenes:
                     "pooling=memory reads what frozen eyes say of each place; give --eyes RUN of `reel train eyes`, or "
                     "--set pooling=mean+last for other encoders"
                 )
-            reads |= {"players": agents, "enemies": self._enemies(reads["embed_dim"], places, agents)}
+            reads |= {"players": agents, "enemies": self._enemies(settings.encoder, agents)}
         net = replace(settings.net, num_places=places, num_agents=agents, **reads)
         return replace(settings, map=self.map, net=net)
 
-    def _enemies(self, width: int, places: int, players: int) -> int:
-        """How many of them eyes tell apart that say so many numbers."""
-        for enemies in range(1, MOST_ENEMIES + 1):
-            if width == places * readings_of(players + enemies):
-                return enemies
-        raise ConfigError(
-            f"these eyes say {width} numbers, which do not fit {players} players and the {places} places of "
-            f"{self.map}; "
-            "give eyes that `reel train eyes` trained on such matches"
-        )
+    def _enemies(self, eyes: VideoEncoderSettings, players: int) -> int:
+        """How many of them these eyes tell apart, which must know the places and players that are here."""
+        known, here = EyesNet.load(str(eyes.weights)).settings, (len(self.plan.places), players)
+        if (known.places, known.players) != here:
+            raise ConfigError(
+                f"these eyes know {known.places} places and {known.players} players, and matches on {self.map} in "
+                f"{self.data.folder} have {here[0]} and {here[1]}; give eyes that `reel train eyes` trained on them"
+            )
+        return known.enemies
+
+    def names(self) -> bool:
+        """Whether frozen eyes tell all bodies of these matches apart."""
+        eyes = self.settings.encoder
+        if eyes.model_type != "eyes" or not eyes.freeze_backbone:
+            return False
+        known = EyesNet.load(str(eyes.weights)).settings
+        matches = [info for split, moments in self.moments.items() if split in LEAST for info in moments.matches]
+        labels = [self.data.match(info.id).labels for info in matches]
+        return {(each.alive.shape[1], each.enemy_alive.shape[1]) for each in labels} == {(known.players, known.enemies)}
 
 
 def eyes_of(settings: LocationTraining, device: str | torch.device = "cpu") -> Eyes:

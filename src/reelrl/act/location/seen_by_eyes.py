@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from reelrl.act.location.baselines import LastSeen, Sights
-from reelrl.act.location.readings import readings_of, split
+from reelrl.act.location.readings import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,12 +39,20 @@ class SeenByEyes(LastSeen):
     ) -> None:
         super().__init__(data, plan, samples, None)
         self.clips = clips
+        self._by_eyes: dict[str, Sights] = {}
 
     def sights(self, moments: Moments) -> Sights:
-        """What the eyes saw until the last of the moments, of one match; where all truly were is the recording's."""
-        told, clips = super().sights(moments), self.clips[moments.matches]
+        """What the eyes saw in the match that these moments are of; where all truly were is the recording's."""
+        match = moments.matches[moments.match[0]].id
+        if match not in self._by_eyes:
+            self._by_eyes[match] = self._look(super().sights(moments), moments)
+        return self._by_eyes[match]
+
+    def _look(self, told: Sights, moments: Moments) -> Sights:
+        clips = self.clips[moments.matches]
         stride, (players, bodies) = clips.eyes.stride, told.last.shape[1:]
-        histories, _, _ = clips.histories(moments)
+        last_row = replace(moments.take(np.array([0])), row=np.array([len(told.where) - 1]))
+        histories, _, _ = clips.histories(last_row)
         own, there = split(torch.unflatten(histories[0, :players], -1, (len(self.plan.places), -1)))
         sure = there.permute(1, 0, 3, 2).numpy()  # [steps, players, bodies, places]
         seen = (sure.max(-1) > _SURE) & ~np.eye(players, bodies, dtype=bool)
@@ -57,10 +65,3 @@ class SeenByEyes(LastSeen):
             seen_at=np.repeat(np.where(last >= 0, places, -1), stride, axis=0),
             own=np.repeat(own[..., 0].argmax(-1).numpy().T, stride, axis=0),
         )
-
-
-def name_everybody(width: int, data: Matches, plan: MapPlan, matches: tuple[MatchInfo, ...]) -> bool:
-    """Whether eyes that say `width` numbers tell all bodies of these matches apart."""
-    labels = [data.match(info.id).labels for info in matches]
-    bodies = {each.alive.shape[1] + each.enemy_alive.shape[1] for each in labels}
-    return {len(plan.places) * readings_of(each) for each in bodies} == {width}

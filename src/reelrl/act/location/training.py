@@ -109,7 +109,7 @@ class LocationTraining:
 def with_memory(settings: LocationTraining) -> LocationTraining:
     """The settings for what eyes say of each place, as validation matches chose them (docs/location.md)."""
     net = replace(settings.net, fusion="attention", proj_dim=64, fused_agent_dim=48, hidden_dim=48)
-    return replace(settings, pooling="memory", looks=2, net=net, epochs=8, moments_of_each=20, answers=4, lr=2e-3)
+    return replace(settings, pooling="memory", looks=2, net=net, epochs=10, moments_of_each=20, answers=4, lr=2e-3)
 
 
 class LocationTrainer(EpochTrainer):
@@ -121,8 +121,9 @@ class LocationTrainer(EpochTrainer):
         self, settings: LocationTraining, seed: int, run: Run, scenes: Scenes, device: str | torch.device = "cpu"
     ) -> None:
         # Through a memory of hundreds of frames a gradient can become very long.
+        steepest = 1.0 if settings.pooling == "memory" else math.inf
         limits = {"epochs": settings.epochs, "patience": settings.patience}
-        super().__init__(seed, run, **limits, lr=settings.lr, steepest=1.0)
+        super().__init__(seed, run, **limits, lr=settings.lr, steepest=steepest)
         self.settings, self.scenes = settings, scenes
         self.symmetries = symmetries(scenes.plan)
         seeding.seed_globals(seed)
