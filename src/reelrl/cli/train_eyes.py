@@ -41,15 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import torch
-
     from reelrl.act.location.eyes_training import EyesTrainer, open_glances
     from reelrl.evaluation.parallel import processes
     from reelrl.runs import Run
     from reelrl.see.devices import use_device
 
     device = use_device(args.device, args.threads)
-    torch.backends.cudnn.benchmark = True  # all batches are alike
     settings, seed = _settings(args)
     with processes(args.jobs) as work:
         settings, glances = open_glances(settings, work)

@@ -89,6 +89,8 @@ class EyesTrainer(EpochTrainer):
         super().__init__(seed, run, epochs=settings.epochs, patience=settings.epochs, lr=settings.lr)
         self.settings, self.device = settings, torch.device(device)
         self.glances = {split: each.to(device) for split, each in glances.items()}
+        if self.device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # all batches are alike
         seeding.seed_globals(seed)
         self.net = EyesNet(settings.net).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.AdamW(self.net.parameters(), settings.lr, weight_decay=settings.weight_decay)
