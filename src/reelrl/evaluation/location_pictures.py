@@ -30,7 +30,7 @@ _PAPER, _INK = (250, 249, 246), (60, 60, 60)
 
 def moments_to_show(moments: Moments, count: int) -> NDArray[np.int64]:
     """Some moments with everybody alive and an enemy somewhere, of different matches, in equal steps through them."""
-    full = np.flatnonzero(moments.present.all(1) & moments.enemies.any(1))
+    full = np.flatnonzero(moments.present.all(1) & (moments.enemy_places >= 0).any(1))
     if not len(full):
         full = np.arange(len(moments))
     matches = np.unique(moments.match[full])

@@ -14,7 +14,7 @@ from reelrl.act.location.baselines import Prior
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.epochs import schedule
 from reelrl.act.location.eyes import FrozenEyes
-from reelrl.act.location.eyes_net import OF_A_PLACE, EyesSettings
+from reelrl.act.location.eyes_net import OF_A_PLACE, EyesNet, EyesSettings
 from reelrl.act.location.eyes_training import WEIGHTS, EyesTrainer, EyesTraining, open_glances, shaken
 from reelrl.act.location.glances import _across, told_apart
 from reelrl.act.location.precision import mean_precision
@@ -26,7 +26,7 @@ from reelrl.cli.main import main
 from reelrl.errors import ConfigError, ContentError
 from reelrl.evaluation.parallel import processes
 from reelrl.runs import Run
-from tests.act.location.written_matches import PLAN, WIDTH, rooms_of, write_matches
+from tests.act.location.written_matches import HEIGHT, PLAN, WIDTH, rooms_of, write_matches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,6 +137,26 @@ def test_eyes_learn_and_a_resumed_training_ends_with_the_same_bits(folder: Path,
         assert rest.train() == "done"
     for one, other in zip(whole.net.state_dict().values(), rest.net.state_dict().values(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_eyes_that_look_twice_between_rows_say_what_they_saw_most_surely(folder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = EyesNet(replace(SMALL, places=4, players=3, enemies=2, picture=(HEIGHT, WIDTH))).eval()
+    net.save(tmp_path / WEIGHTS)
+    samples = SampleSettings(frames=2, stride=4, ahead_s=1.0)
+    match = (data := MatchData.open(folder)).match(data.matches[0].id)
+    found = FrozenEyes(frozen(tmp_path / WEIGHTS), samples, looks=2).look(match, lambda _: None)
+    rows = np.arange(0, match.info.frames, 4)
+    for player in (0, 2):
+        looks = [match.frames(player, np.maximum(rows - back, 0)).transpose(0, 3, 1, 2) for back in (2, 0)]
+        with torch.no_grad():
+            before, now = (net.readings(torch.from_numpy(np.ascontiguousarray(each))) for each in looks)
+        wanted = torch.cat([now[..., :4], torch.maximum(before, now)[..., 4:]], -1).flatten(1)
+        torch.testing.assert_close(torch.from_numpy(found[player]).float(), wanted, atol=1e-3, rtol=1e-3)
+    with pytest.raises(ConfigError, match="looks is 3, and rows are 4 apart"):
+        FrozenEyes(frozen(tmp_path / WEIGHTS), samples, looks=3)
+    with pytest.raises(ConfigError, match="looks is 2; only eyes of"):
+        FrozenEyes(VideoEncoderSettings(model_type="cnn", freeze_backbone=True), samples, looks=2)
 
 
 def test_what_eyes_see_is_better_than_the_prior(folder: Path, tmp_path: Path) -> None:

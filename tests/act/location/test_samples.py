@@ -81,7 +81,7 @@ def test_players_of_the_other_side_are_enemies() -> None:
     team = np.tile(np.array([0, 0, 1, 1], np.int8), (40, 1))
     ours, theirs = _match_moments(replace(labels, team=team), 0, SETTINGS, AHEAD, 4, PLAN)
     rooms = rooms_of(labels)[ours["row"]]
-    assert (ours["enemies"] == occupied(rooms[:, 2:], 4)).all()
+    assert (occupied(ours["enemy_places"], 4) == occupied(rooms[:, 2:], 4)).all()
     assert (theirs["enemies"] == occupied(rooms[:, :2], 4)).all()
     assert not ours["present"][:, 2:].any()
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
 from reelrl.act.location.readings import readings_of
-from reelrl.act.location.samples import occupied
+from reelrl.act.location.samples import Moments, SampleSettings, occupied
 from reelrl.act.location.symmetry import symmetries
+from reelrl.act.location.training import where_each_is
 from reelrl.act.recording.maps import MapPlan
-from tests.act.location.written_matches import PLAN
+from reelrl.act.recording.reader import MatchData
+from tests.act.location.written_matches import PLAN, write_matches
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_four_equal_rooms_lie_upon_themselves_in_eight_ways() -> None:
@@ -47,3 +54,22 @@ def test_readings_and_truth_turn_as_positions_do() -> None:
         assert (each.marks(occupied(where, 4)) == occupied(there, 4)).all()
         assert (each.moved(where) == there).all()
         assert each.moved(np.array([[-1]])).tolist() == [[-1]]
+
+
+def test_where_each_is_is_asked_of_players_and_named_enemies_as_they_were_turned(tmp_path: Path) -> None:
+    data = MatchData.open(write_matches(tmp_path, 1))
+    moments = Moments.of(data, data.matches, SampleSettings(frames=2, stride=4, ahead_s=1.0), PLAN)
+    moments.player_places[3, 1] = -1  # dead: at none of the four, which comes fifth
+    said = torch.randn(len(moments), 5, 5, 2, generator=torch.Generator().manual_seed(0)).log_softmax(2)
+    for turn in (None, symmetries(PLAN)[5]):
+        for enemies, asked in ((2, 5), (1, 3)):
+            losses = []
+            for number in range(len(moments)):
+                now = [*moments.player_places[number], *moments.enemy_places[number]][:asked]
+                ahead = [*moments.player_places_ahead[number], *moments.enemy_places_ahead[number]][:asked]
+                for when, where in enumerate((now, ahead)):
+                    for body, place in enumerate(where):
+                        there = place if turn is None or place < 0 else turn.places.tolist().index(place)
+                        losses.append(-said[number, body, there if place >= 0 else 4, when])
+            found = where_each_is(said, moments, turn, enemies)
+            torch.testing.assert_close(found, torch.stack(losses).mean())

@@ -63,7 +63,7 @@ class OwnPlace:
     """How often each place holds somebody when one who watches is at a place."""
 
     def fit(self, moments: Moments, pov: Marks) -> None:
-        own, places = self._own(moments, pov), moments.enemies.shape[1]
+        own, places = self._own(moments, pov), moments.places
         self.share = {}
         for head, marks in moments.targets(pov).items():
             sums = np.stack([marks[own == place].sum(0) for place in range(-1, places)])
@@ -216,10 +216,9 @@ class LastSeen:
 
 
 class Nameless:
-    """What perfect eyes would tell, in the whole match, through one linear layer over all places.
+    """What perfect eyes that know no names would tell, in the whole match, through one linear layer over all places.
 
-    Where those who watch are, and how long ago a mate, and an enemy, was last on their screens at each place. Bodies of
-    a kind look the same, so that nobody's name is on the screen.
+    Where those who watch are, and how long ago a mate, and an enemy, was last on their screens at each place.
     """
 
     def __init__(self, data: Matches, plan: MapPlan) -> None:
@@ -265,7 +264,7 @@ class Nameless:
 
 def own_places(moments: Moments, pov: Marks) -> Marks:
     """Which places [N, places] hold one of those who watch."""
-    return occupied(np.where(pov, moments.player_places, -1), moments.enemies.shape[1])
+    return occupied(np.where(pov, moments.player_places, -1), moments.places)
 
 
 def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view: bool) -> dict[str, Baseline]:

@@ -10,7 +10,7 @@ monsters do. Positions are read here to make targets and go no further.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,9 +76,8 @@ class Moments:
     enemy_places: Places
     """[N, E], of those who live: monsters, then players of another side. E is the largest number in a match."""
     enemy_places_ahead: Places
-    enemies: Marks
-    """[N, places]."""
-    enemies_ahead: Marks
+    places: int
+    """Of the map; 0 where it is not the one that is known."""
     matches: tuple[MatchInfo, ...]
 
     def __len__(self) -> int:
@@ -106,23 +105,27 @@ class Moments:
             for name in ("enemy_places", "enemy_places_ahead"):
                 part[name] = np.pad(part[name], ((0, 0), (0, missing)), constant_values=-1)
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return cls(**arrays, matches=tuple(matches))
+        return cls(**arrays, places=len(plan.places) if plan else 0, matches=tuple(matches))
 
     def take(self, chosen: NDArray[Any]) -> Moments:
         """Some of the moments, in the order given."""
-        arrays = {field.name: getattr(self, field.name)[chosen] for field in fields(self) if field.name != "matches"}
-        return Moments(**arrays, matches=self.matches)
+        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
+        some = {name: array[chosen] for name, array in arrays.items() if isinstance(array, np.ndarray)}
+        return replace(self, **some)
 
     def targets(self, pov: Marks) -> dict[str, Marks]:
         """What the heads should answer to the eyes of `pov` [N, A]: [N, places] each.
 
         A mate is who has a mate among those eyes: with one player watching all the others, with two or more everybody.
         """
-        places = self.enemies.shape[1]
         alone = pov & (pov.sum(1, keepdims=True) == 1)
-        mates = occupied(np.where(alone, -1, self.player_places), places)
-        mates_ahead = occupied(np.where(alone, -1, self.player_places_ahead), places)
-        return dict(zip(HEADS, (mates, self.enemies, mates_ahead, self.enemies_ahead), strict=True))
+        asked = (
+            np.where(alone, -1, self.player_places),
+            self.enemy_places,
+            np.where(alone, -1, self.player_places_ahead),
+            self.enemy_places_ahead,
+        )
+        return dict(zip(HEADS, (occupied(where, self.places) for where in asked), strict=True))
 
     def single_views(self) -> tuple[Moments, Marks]:
         """Every moment once for each player present, and whose eyes [M, A] it is seen through."""
@@ -154,7 +157,6 @@ def _match_moments(
     team = np.pad(labels.team, ((0, 0), (0, missing)), constant_values=-1)
     players = np.pad(places_of(plan, labels.position, labels.alive), ((0, 0), (0, missing)), constant_values=-1)
     monsters = places_of(plan, labels.enemy_position, labels.enemy_alive)
-    count = len(plan.places) if plan else 0
     parts = []
     for side in np.unique(labels.team[rows][labels.alive[rows]]):
         ours = team == side
@@ -170,8 +172,6 @@ def _match_moments(
             "player_places_ahead": mates[rows + ahead],
             "enemy_places": foes[rows],
             "enemy_places_ahead": foes[rows + ahead],
-            "enemies": occupied(foes[rows], count),
-            "enemies_ahead": occupied(foes[rows + ahead], count),
         }
         watched = present.any(1)
         parts.append({name: values[watched] for name, values in part.items()})

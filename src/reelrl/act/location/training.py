@@ -122,8 +122,9 @@ class LocationTrainer(EpochTrainer):
     ) -> None:
         # Through a memory of hundreds of frames a gradient can become very long.
         steepest = 1.0 if settings.pooling == "memory" else math.inf
-        limits = {"epochs": settings.epochs, "patience": settings.patience}
-        super().__init__(seed, run, **limits, lr=settings.lr, steepest=steepest)
+        super().__init__(
+            seed, run, epochs=settings.epochs, patience=settings.patience, lr=settings.lr, steepest=steepest
+        )
         self.settings, self.scenes = settings, scenes
         self.symmetries = symmetries(scenes.plan)
         seeding.seed_globals(seed)
@@ -156,7 +157,7 @@ class LocationTrainer(EpochTrainer):
                 for head, logits in output.logits.items()
             ]
             if output.bodies is not None:
-                by_name.append(self._by_name(output.bodies, moments, turned))
+                by_name.append(where_each_is(output.bodies, moments, turned, self.settings.net.enemies or 0))
         loss = torch.stack(losses).mean()
         figures = {"loss/location": loss.item()}
         if by_name:
@@ -169,24 +170,6 @@ class LocationTrainer(EpochTrainer):
             figures |= {"loss/contrastive": term.item(), "temperature": output.contrastive.temperature.item()}
         return loss, figures
 
-    def _by_name(self, said: Tensor, moments: Moments, turned: Symmetry | None) -> Tensor:
-        """Nats per body: said is as in `LocationOutput.bodies`."""
-        places, named = said.shape[2] - 1, self.settings.net.enemies or 0
-        named = named if named > 1 else 0  # one stands for all enemies, wherever they are
-        losses = []
-        for ahead, (players, enemies) in enumerate(
-            (
-                (moments.player_places, moments.enemy_places),
-                (moments.player_places_ahead, moments.enemy_places_ahead),
-            )
-        ):
-            where = np.concatenate([players, enemies[:, :named]], axis=1)
-            where = turned.moved(where) if turned else where
-            truth = torch.from_numpy(np.where(where < 0, places, where)).to(said.device)
-            logarithms = said[:, : truth.shape[1], :, ahead]
-            losses.append(nll_loss(logarithms.flatten(0, 1), truth.flatten()))
-        return torch.stack(losses).mean()
-
     def validate(self) -> tuple[float, dict[str, float]]:
         """Average precision through one player's eyes, the mean over heads."""
         moments, pov = self.scenes.moments["val"].single_views()
@@ -198,3 +181,17 @@ class LocationTrainer(EpochTrainer):
 
     def keep_best(self) -> None:
         self.net.save(self.run.artifacts / WEIGHTS)
+
+
+def where_each_is(said: Tensor, moments: Moments, turned: Symmetry | None, enemies: int) -> Tensor:
+    """Nats per body; said is as in `LocationOutput.bodies`. One enemy stands for all, wherever they are: not asked."""
+    named, places = enemies if enemies > 1 else 0, said.shape[2] - 1
+    now = (moments.player_places, moments.enemy_places)
+    ahead = (moments.player_places_ahead, moments.enemy_places_ahead)
+    losses = []
+    for when, (ours, theirs) in enumerate((now, ahead)):
+        where = np.concatenate([ours, theirs[:, :named]], axis=1)
+        where = turned.moved(where) if turned else where
+        truth = torch.from_numpy(np.where(where < 0, places, where)).to(said.device)
+        losses.append(nll_loss(said[:, : truth.shape[1], :, when].flatten(0, 1), truth.flatten()))
+    return torch.stack(losses).mean()
