@@ -82,7 +82,7 @@ def test_players_of_the_other_side_are_enemies() -> None:
     ours, theirs = _match_moments(replace(labels, team=team), 0, SETTINGS, AHEAD, 4, PLAN)
     rooms = rooms_of(labels)[ours["row"]]
     assert (occupied(ours["enemy_places"], 4) == occupied(rooms[:, 2:], 4)).all()
-    assert (theirs["enemies"] == occupied(rooms[:, :2], 4)).all()
+    assert (occupied(theirs["enemy_places"], 4) == occupied(rooms[:, :2], 4)).all()
     assert not ours["present"][:, 2:].any()
 
 
