@@ -24,7 +24,7 @@ def test_every_entry_of_every_table_resolves(kind: str, name: str) -> None:
 
 
 def test_a_foreign_class_is_imported_as_written() -> None:
-    assert names.resolve(names.CONTROLLERS, "collections:OrderedDict") is OrderedDict
+    assert names.resolve(names.BITRATE_CONTROLLERS, "collections:OrderedDict") is OrderedDict
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_an_import_that_fails_inside_a_foreign_module_is_its_own_error(
     (tmp_path / "broken_policy.py").write_text("import a_package_it_lacks")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_package_it_lacks"):
-        names.resolve(names.CONTROLLERS, "broken_policy:Policy")
+        names.resolve(names.BITRATE_CONTROLLERS, "broken_policy:Policy")
 
 
 def test_the_public_surface_is_lazy_and_complete() -> None:
@@ -83,11 +83,86 @@ def test_registration_is_lazy_and_can_be_repeated(monkeypatch: pytest.MonkeyPatc
     assert gymnasium.registry.pop(identifier).entry_point == "no_such_pkg:Env"
 
 
-@pytest.mark.parametrize("text", ["bba(five)", "bba(1,2,3,4,5,6)", "robustmpc(nan,x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bba(five)",
+        "bba(1,2,3,4,5,6)",
+        "robustmpc(nan,x)",
+        "bba(nan)",
+        "bba(5,,10)",
+        "bola(inf)",
+        "robustmpc(2.5)",
+        "lowest(1.5)",
+        "ppo(3)",
+    ],
+)
 def test_wrong_arguments_in_brackets_are_explained(text: str) -> None:
     with pytest.raises(ConfigError, match=r"write numbers that \w+ takes"):
-        names.make(names.CONTROLLERS, text)
+        names.make(names.BITRATE_CONTROLLERS, text)
+
+
+@pytest.mark.parametrize("text", ["bba(5", "bba 5)", "bba(5))", "bba((5)", "bba(5)(6)", "bba(5)x", "", "()", " "])
+def test_brackets_are_opened_and_closed_once(text: str) -> None:
+    with pytest.raises(ConfigError, match="one pair of brackets"):
+        names.make(names.BITRATE_CONTROLLERS, text)
 
 
 def test_numbers_in_brackets_are_passed_on() -> None:
     assert names.make({"fraction": "fractions:Fraction"}, "fraction(6, 4)") == Fraction(3, 2)
+
+
+CONTROLLER_TABLES = (names.BITRATE_CONTROLLERS, names.MAP_CONTROLLERS, names.MINIGOP_CONTROLLERS)
+
+
+def test_each_problem_has_controllers_of_its_own() -> None:
+    assert len({word for table in CONTROLLER_TABLES for word in table}) == sum(map(len, CONTROLLER_TABLES))
+
+
+@pytest.mark.parametrize("table", CONTROLLER_TABLES)
+def test_a_controller_of_another_problem_is_refused_with_names_of_the_right_kind(table: dict[str, str]) -> None:
+    for other in CONTROLLER_TABLES:
+        for word in () if other is table else other:
+            with pytest.raises(ConfigError, match=f"unknown .* '{word}', which is a .*;") as refused:
+                names.make_controller(table, word)
+            assert any(known in str(refused.value).partition(";")[2] for known in table)
+
+
+@pytest.mark.parametrize(
+    ("body", "lacking"),
+    [
+        ("reset = act = print", "privileged"),
+        ("privileged = 'no'; reset = act = print", "privileged"),
+        ("privileged = False; act = 3", "reset, act"),
+    ],
+)
+def test_a_foreign_class_that_is_no_controller_is_told_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, lacking: str
+) -> None:
+    module = f"foreign_{abs(hash(body))}"
+    (tmp_path / f"{module}.py").write_text(f"class Nope:\n    {body}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=rf"it lacks {lacking}\. A controller has reset\(seed, episode\)"):
+        names.make_controller(names.BITRATE_CONTROLLERS, f"{module}:Nope")
+
+
+@pytest.mark.parametrize(
+    ("text", "means_file"),
+    [
+        ("bba", False),
+        ("bba(5)", False),
+        ("", False),
+        ("bolla", False),
+        ("x" * 5000, False),
+        ("pkg.mine:Policy", False),
+        ("runs/0007", True),
+        ("0007", True),
+        ("gone.safetensors", True),
+    ],
+)
+def test_a_name_goes_before_a_file(
+    text: str, means_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bba").touch()
+    assert names.names_a_file(names.BITRATE_CONTROLLERS, text) == means_file

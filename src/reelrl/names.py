@@ -9,6 +9,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import math
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
@@ -29,8 +32,8 @@ ENVIRONMENTS: dict[str, str] = {
     "reelrl/MiniGopQP-v0": "reelrl.encode.minigop_env:MiniGopQpEnv",
 }
 
-CONTROLLERS: dict[str, str] = {
-    # bitrate control
+# One table per problem: a superblock map is no bitrate controller. All keep one contract (`make_controller`).
+BITRATE_CONTROLLERS: dict[str, str] = {
     "lowest": "reelrl.stream.controllers:Fixed",
     "rate": "reelrl.stream.controllers:RateBased",
     "bba": "reelrl.stream.controllers:Bba",
@@ -39,14 +42,16 @@ CONTROLLERS: dict[str, str] = {
     "robustmpc": "reelrl.stream.mpc:RobustMpc",
     "ppo": "reelrl.stream.learned:Learned",
     "oracle": "reelrl.stream.oracle:Oracle",
-    # superblock maps
+}
+MAP_CONTROLLERS: dict[str, str] = {
     "no-map": "reelrl.encode.maps:NoMap",
     "zero-map": "reelrl.encode.maps:ZeroMap",
     "variance-map": "reelrl.encode.maps:VarianceMap",
     "motion-map": "reelrl.encode.maps:MotionMap",
     "random-map": "reelrl.encode.maps:RandomMap",
     "learned-map": "reelrl.encode.learned_maps:LearnedMap",
-    # mini-GOP QP
+}
+MINIGOP_CONTROLLERS: dict[str, str] = {
     "crf-replay": "reelrl.encode.minigop_controllers:CrfReplay",
     "rate-model": "reelrl.encode.minigop_controllers:RateModel",
     "auto-boost": "reelrl.encode.minigop_controllers:AutoBoost",
@@ -80,7 +85,9 @@ VIDEO_WRITERS: dict[str, str] = {
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,
-    "controller": CONTROLLERS,
+    "bitrate controller": BITRATE_CONTROLLERS,
+    "superblock map": MAP_CONTROLLERS,
+    "mini-GOP controller": MINIGOP_CONTROLLERS,
     "state": STATES,
     "feed": FEEDS,
     "video": VIDEO_WRITERS,
@@ -91,7 +98,7 @@ def resolve(table: Mapping[str, str], name: str) -> Any:
     """The object that `name` stands for in `table`; a foreign "my_pkg.mine:Policy" is imported as it is written."""
     target = name if ":" in name else table.get(name)
     if target is None:
-        raise ConfigError(f"unknown {_kind(table)} {name!r}{did_you_mean(name, table)}")
+        raise ConfigError(f"unknown {_kind(table)} {name!r}{_elsewhere(name)}{did_you_mean(name, table)}")
     module_name, _, attribute = target.partition(":")
     module = _import(module_name, target)
     try:
@@ -103,19 +110,61 @@ def resolve(table: Mapping[str, str], name: str) -> Any:
 
 def make(table: Mapping[str, str], text: str) -> Any:
     """An object by name, made with the numbers in brackets behind it: "bba(5,10)"."""
-    word, _, rest = text.partition("(")
-    kind = resolve(table, word.strip())
+    parts = _CALL.fullmatch(text)
+    if parts is None:
+        raise ConfigError(f"{text!r} is no name with numbers in one pair of brackets; write it like bba or bba(5,10)")
+    word, inside = parts["name"], parts["numbers"]
+    kind = resolve(table, word)
     try:
-        numbers = [_number(part) for part in rest.removesuffix(")").split(",") if part.strip()]
-        inspect.signature(kind).bind(*numbers)
+        numbers = [_number(part) for part in inside.split(",")] if inside and inside.strip() else []
+        for name, value in inspect.signature(kind).bind(*numbers).arguments.items():
+            _check_fit(inspect.signature(kind).parameters[name], value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{text!r}: {error}; write numbers that {word} takes, as in bba(5,10)") from error
     return kind(*numbers)
 
 
+def make_controller(table: Mapping[str, str], text: str) -> Any:
+    """`make`, of something that keeps the contract of controllers; a foreign class may fail to."""
+    made = make(table, text)
+    missing = [name for name in ("reset", "act") if not callable(getattr(made, name, None))]
+    missing += [] if isinstance(getattr(made, "privileged", None), bool) else ["privileged"]
+    if missing:
+        raise ConfigError(
+            f"{text!r} is no controller: it lacks {', '.join(missing)}. A controller has reset(seed, episode), "
+            "act(observation), and privileged = False (True: it needs to know the future)"
+        )
+    return made
+
+
+def names_a_file(table: Mapping[str, str], text: str) -> bool:
+    """Whether someone who typed `text` means a file or a run folder ("runs/0007") rather than a name."""
+    word = text.partition("(")[0].strip()
+    if not word or word in table:
+        return False
+    return "/" in word or word.isdecimal() or word.endswith(".safetensors") or os.path.exists(text)  # noqa: PTH110 - never raises
+
+
+_CALL = re.compile(r"\s*(?P<name>[^()\s]+)\s*(?:\((?P<numbers>[^()]*)\))?\s*")
+
+
 def _number(text: str) -> float | int:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{text.strip()!r} is not a finite number")
     return int(value) if value.is_integer() else value
+
+
+def _check_fit(parameter: inspect.Parameter, value: Any) -> None:
+    """Refuse a number where the signature wants a path, and 2.5 where it wants a whole number."""
+    types = set(re.findall(r"\w+", str(parameter.annotation)))
+    if parameter.annotation is not parameter.empty and not types & {"int", "float", "bool", "Any"}:
+        raise TypeError(f"{parameter.name} is no number but {parameter.annotation}")
+    if isinstance(value, float) and types & {"int", "bool"} and "float" not in types:
+        raise TypeError(f"{parameter.name} = {value} is not a whole number")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -127,6 +176,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if not words:
         return "; there are none to choose from"
     return "; choose from " + ", ".join(words)
+
+
+def _elsewhere(name: str) -> str:
+    """What the word means in another table, as part of an error message."""
+    return next((f", which is a {kind}" for kind, table in TABLES.items() if name in table), "")
 
 
 def _kind(table: Mapping[str, str]) -> str:

@@ -99,7 +99,7 @@ def test_the_same_command_writes_the_same_file(capsys: pytest.CaptureFixture[str
         (["-o", "out.mkv", "--bitrate", "-3"], 1, "--bitrate -3; give kbit/s above zero"),
         (["-o", "out.mkv", "--bitrate", "40", "--policy", "runs/none"], 1, "no run at runs/none"),
         (["-o", "out.mkv", "--bitrate", "40", "--policy", "rate-modle"], 1, "did you mean 'rate-model'"),
-        (["-o", "out.mkv", "--bitrate", "40", "--policy", "bola"], 1, "bola decides something else than mini-GOPs"),
+        (["-o", "out.mkv", "--bitrate", "40", "--policy", "bola"], 1, "'bola', which is a bitrate controller"),
         (["-o", "out.mkv", "--bitrate", "40", "--policy", "direct-search"], 1, "codes the clip many times"),
         (["-o", "out.mkv", "--crf", "40", "--structure", "low_delay", *REPLAY], 1, "low delay needs kbps"),
         (["-o", "out.mkv"], 2, "--bitrate"),

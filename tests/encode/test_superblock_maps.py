@@ -112,7 +112,7 @@ def test_wrong_weights_are_refused(weights: Any, error: type[Exception], message
 @pytest.mark.parametrize("name", MAPS)
 def test_every_map_controller_plays_an_episode_the_same_each_time(name: str, backend: str) -> None:
     env = SuperblockQpEnv(scene(frames=4), encoder=EncoderSettings(backend=backend, picture_qp=True))
-    controller = names.resolve(names.CONTROLLERS, name)()
+    controller = names.resolve(names.MAP_CONTROLLERS, name)()
     assert not controller.privileged
     records = []
     for _ in range(2):

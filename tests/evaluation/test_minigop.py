@@ -191,7 +191,7 @@ def test_contestants_are_parsed(text: str, name: str, spec: str, for_clip: str) 
 @pytest.mark.parametrize(
     ("names", "goal", "match"),
     [
-        (["crf-relpay"], "vbr", "no run at crf-relpay"),
+        (["crf-relpay"], "vbr", "did you mean 'crf-replay'"),
         (["a=crf-replay", "a=crf-replay(1)"], "vbr", "two contestants"),
         (["cbr"], "vbr", "no part in the goal"),
         (["vbr1"], "cbr", "no part in the goal"),

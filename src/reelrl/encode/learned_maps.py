@@ -18,7 +18,7 @@ from reelrl import policy_file
 from reelrl.encode.maps import action_of, map_inputs, map_of
 from reelrl.encode.states import Normalisation
 from reelrl.errors import CheckpointError, ConfigError
-from reelrl.names import CONTROLLERS, make
+from reelrl.names import MAP_CONTROLLERS, make_controller, names_a_file
 from reelrl.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -106,6 +106,6 @@ def load_controller(name: str) -> Any:
 
     Arguments may follow in brackets: "variance-map(0.5)".
     """
-    if "(" not in name and ":" not in name and name not in CONTROLLERS:
+    if names_a_file(MAP_CONTROLLERS, name):
         return LearnedMap(name)
-    return make(CONTROLLERS, name)
+    return make_controller(MAP_CONTROLLERS, name)

@@ -8,17 +8,18 @@ The policy was trained to correct another controller, its base; what it decides 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl import policy_file
 from reelrl.encode.learned_maps import find_policy
 from reelrl.encode.minigop_imitation import Imitation
 from reelrl.encode.minigop_state import NAMES, observation
-from reelrl.errors import CheckpointError, ConfigError
-from reelrl.names import CONTROLLERS, did_you_mean, make
+from reelrl.errors import CheckpointError
+from reelrl.names import MINIGOP_CONTROLLERS, make_controller, names_a_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reelrl.encode.minigop import MiniGopController, MiniGopEpisode, Situation
 
 
@@ -55,14 +56,7 @@ def load_controller(name: str) -> MiniGopController:
 
     Arguments may follow in brackets: "crf-replay(2)".
     """
-    word = name.partition("(")[0].strip()
-    if ":" not in word:
-        ours = {known for known, target in CONTROLLERS.items() if target.startswith("reelrl.encode.minigop")}
-        if word in CONTROLLERS and word not in ours:
-            raise ConfigError(f"{word} decides something else than mini-GOPs{did_you_mean('', ours)}")
-        if word not in ours and "/" not in word and not Path(name).exists():
-            raise ConfigError(f"no run at {name}, and no mini-GOP controller of that name{did_you_mean(word, ours)}")
-        if word not in ours:
-            return Imitation.load(name) if name.endswith(".json") else LearnedMiniGop(name)
-    controller: MiniGopController = make(CONTROLLERS, name)
+    if names_a_file(MINIGOP_CONTROLLERS, name):
+        return Imitation.load(name) if name.endswith(".json") else LearnedMiniGop(name)
+    controller: MiniGopController = make_controller(MINIGOP_CONTROLLERS, name)
     return controller

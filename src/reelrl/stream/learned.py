@@ -11,6 +11,7 @@ import torch
 
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.files import atomic_path
+from reelrl.runs import RunFolder
 from reelrl.stream.policy import MEMORY, AbrPolicy, remember, with_memory
 from reelrl.stream.weights import SHIPPED
 
@@ -46,15 +47,23 @@ def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:
     return policy, facts
 
 
+def _policy_path(place: Path) -> Path:
+    """The file itself, or the best policy of a run."""
+    if place.suffix == ".safetensors" or place.is_file():
+        return place
+    run = RunFolder(place)
+    if run.stage != "abr":
+        raise CheckpointError(f"{run.folder} is a run of `reel train {run.stage}`; give one of `reel train abr`")
+    return run.artifacts / BEST
+
+
 class Learned:
     """The greedy choice of a trained policy; with `sampled=True`, a draw from it. Without a path, the one shipped."""
 
     privileged = False
 
     def __init__(self, path: str | Path | None = None, sampled: bool = False) -> None:
-        self.path = SHIPPED if path is None else Path(path)
-        if self.path.is_dir():
-            self.path = self.path / "artifacts" / BEST
+        self.path = SHIPPED if path is None else _policy_path(Path(path))
         self.policy, self.facts = load_policy(self.path)
         self.sampled = sampled
         self._rng = np.random.default_rng(0)

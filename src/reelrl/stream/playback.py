@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.names import CONTROLLERS, make, resolve
+from reelrl.names import BITRATE_CONTROLLERS, make_controller, names_a_file, resolve
 from reelrl.stream.env import ABREnv
 from reelrl.stream.session import Session
 
@@ -44,12 +43,12 @@ class Playback:
 def load_controller(name: str) -> Controller:
     """A controller by name, by run folder or policy file, or as "package.module:Class".
 
-    Arguments may follow in brackets: "bba(5,10)", "robustmpc(7)".
+    Arguments may follow in brackets: "bba(5,10)", "robustmpc(7)". A name goes before a file of that name.
     """
-    if "(" not in name and (Path(name).exists() or Path(name).suffix == ".safetensors"):
-        made: Controller = resolve(CONTROLLERS, "ppo")(name)
+    if names_a_file(BITRATE_CONTROLLERS, name):
+        made: Controller = resolve(BITRATE_CONTROLLERS, "ppo")(name)
         return made
-    controller: Controller = make(CONTROLLERS, name)
+    controller: Controller = make_controller(BITRATE_CONTROLLERS, name)
     return controller
 
 
