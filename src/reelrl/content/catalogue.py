@@ -111,7 +111,11 @@ def _entries_in(folder: Path) -> Iterator[Entry]:
 
 
 def _open_files(folder: Path) -> Iterator[Clip | ReelError]:
-    for path in sorted(folder.iterdir()):
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise ContentError(explain_os_error(error, folder, "list")) from error
+    for path in paths:
         if path.suffix.lower() in VIDEO_SUFFIXES:
             try:
                 yield Clip.open(path)
@@ -124,7 +128,7 @@ def _read_manifest(path: Path) -> list[Any]:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise ContentError(explain_os_error(error, path, "read")) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ContentError(
             f"{path} is not JSON ({error}); copy it again, or remove it to list the files alone"
         ) from error
@@ -147,7 +151,13 @@ def _entry_from(manifest: Path, number: int, record: Any) -> Entry:
             source=source,
             licence_class=str(record.get("licence_class", "unstated")),
         )
-        return Entry(clip, split_of(source), record.get("raw_yuv_sha256"))
-    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        problem = f"lacks {error}" if isinstance(error, KeyError) else f"is wrong ({error})"
+        return Entry(clip, split_of(source), _hash(record.get("raw_yuv_sha256")))
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, ContentError) as error:
+        problem = f"lacks {error}" if isinstance(error, KeyError) else f"is wrong ({str(error)[:200]})"
         raise ContentError(f"{manifest}: clip {number} {problem}; correct the manifest or copy it again") from error
+
+
+def _hash(found: Any) -> str | None:
+    if found is not None and not isinstance(found, str):
+        raise ValueError(f"raw_yuv_sha256 is {found!r}")
+    return found

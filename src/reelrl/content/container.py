@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
-from reelrl.content.formats import conversion_command, refuse_odd_size
+from reelrl.content.formats import check_plain_file, conversion_command, refuse_odd_size
 from reelrl.content.frame import Frame
 from reelrl.errors import ContentError
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 READABLE = ("yuv420p", "yuvj420p")
+_TIME = re.compile(r"(?P<hours>[0-9]{1,5}):(?P<minutes>[0-9]{1,2}):(?P<seconds>[0-9]{1,2}(\.[0-9]*)?)")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,18 @@ class _Index:
         return self.present + self.missing
 
 
+def open_container(path: Path) -> InputContainer:
+    """A file that PyAV reads; it may hold texts that are not UTF-8."""
+    check_plain_file(path)
+    try:
+        return av.open(str(path), mode="r", metadata_errors="replace")
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise ContentError(
+            f"{path} is not a video that can be opened ({_reason(error)}): it is damaged, cut short, or of another "
+            "kind; try to play it, or copy it again"
+        ) from error
+
+
 class ContainerVideo:
     """The first video stream of a file; decoded on one thread, so that many readers do not crowd the machine."""
 
@@ -44,6 +58,8 @@ class ContainerVideo:
         with self._open() as container:
             stream = self._stream(container)
             context = stream.codec_context
+            if context is None:
+                raise self._no_decoder()
             self.width, self.height = context.width, context.height
             rate = stream.average_rate or stream.guessed_rate
             self.fps = Fraction(rate) if rate else None
@@ -64,13 +80,7 @@ class ContainerVideo:
             self._raise_cut(number)
 
     def _open(self) -> InputContainer:
-        try:
-            return av.open(str(self.path), mode="r")
-        except (av.FFmpegError, OSError) as error:
-            raise ContentError(
-                f"{self.path} is not a video that can be opened ({_reason(error)}): it is damaged, cut short, or of "
-                "another kind; try to play it, or copy it again"
-            ) from error
+        return open_container(self.path)
 
     def _stream(self, container: InputContainer) -> VideoStream:
         for stream in container.streams.video:
@@ -81,14 +91,17 @@ class ContainerVideo:
 
     def _check_format(self, pixel_format: str | None) -> None:
         if pixel_format is None:
-            raise ContentError(
-                f"{self.path}: no decoder for its video; convert it with\n  {conversion_command(self.path)}"
-            )
+            raise self._no_decoder()
         if pixel_format not in READABLE:
             raise ContentError(
                 f"{self.path} has pixel format {pixel_format}; only 8-bit 4:2:0 (yuv420p) can be read: "
                 f"convert it with\n  {conversion_command(self.path)}"
             )
+
+    def _no_decoder(self) -> ContentError:
+        return ContentError(
+            f"{self.path}: no decoder for its video; convert it with\n  {conversion_command(self.path)}"
+        )
 
     def _decode(self) -> Iterator[av.VideoFrame]:
         with self._open() as container:
@@ -164,10 +177,9 @@ def _promised_s(container: InputContainer, stream: VideoStream) -> float:
 
     Matroska knows no frame count, but a duration: of the stream in a tag, of the whole file in its header.
     """
-    tag = stream.metadata.get("DURATION", "")
-    if tag.count(":") == 2:
-        hours, minutes, seconds = tag.split(":")
-        return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+    tag = _TIME.fullmatch(stream.metadata.get("DURATION", ""))
+    if tag:
+        return int(tag["hours"]) * 3600 + int(tag["minutes"]) * 60 + float(tag["seconds"])
     if container.duration and len(container.streams) == 1:
         return float(container.duration / av.time_base)
     return 0.0

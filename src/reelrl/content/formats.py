@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import stat
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from reelrl.content.frame import Frame, check_size, frame_bytes
 from reelrl.errors import ContentError
+from reelrl.files import explain_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +35,31 @@ def conversion_command(path: Path) -> str:
     output = path.with_name(f"{path.stem}_420.y4m")
     crop = "crop=trunc(iw/2)*2:trunc(ih/2)*2"
     return f"ffmpeg -i {shlex.quote(str(path))} -vf '{crop}' -pix_fmt yuv420p {shlex.quote(str(output))}"
+
+
+def check_plain_file(path: Path) -> None:
+    """Refuse what is not there, and what a reader would wait for (a pipe) or never finish (a device)."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "read")) from error
+    except ValueError as error:  # the name holds a zero byte
+        raise ContentError(f"{str(path)!r} cannot be the name of a file ({error}); check the path") from error
+    if stat.S_ISDIR(mode):
+        raise ContentError(f"{path} is a folder, not a video; name a file in it")
+    if not stat.S_ISREG(mode):
+        raise ContentError(f"{path} is not a plain file but a pipe or device; copy the video into a file first")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The file, to read; failures of the disk become ours."""
+    check_plain_file(path)
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "read")) from error
 
 
 def refuse_odd_size(path: Path, width: int, height: int) -> None:
@@ -58,7 +87,7 @@ class RawVideo:
         self.frame_count = self._count()
 
     def frames(self, start: int) -> Iterator[Frame]:
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             file.seek(start * frame_bytes(self.width, self.height))
             for number in range(start, self.frame_count):
                 yield _read_frame(self.path, file, number, self.frame_count, self.width, self.height)
@@ -99,7 +128,7 @@ class Y4mVideo:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
+        with opened(path) as file:
             header = file.readline(LONGEST_LINE)
             self._first = file.tell()
         if not header.endswith(b"\n"):
@@ -117,7 +146,7 @@ class Y4mVideo:
 
     def frames(self, start: int) -> Iterator[Frame]:
         index = self._index
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             for number in range(start, len(index.offsets)):
                 file.seek(index.offsets[number])
                 yield _read_frame(self.path, file, number, index.frame_count, self.width, self.height)
@@ -131,10 +160,11 @@ class Y4mVideo:
     @cached_property
     def _index(self) -> _Y4mIndex:
         """One walk over the frame lines; it skips the pixels."""
-        size, each = self.path.stat().st_size, frame_bytes(self.width, self.height)
+        each = frame_bytes(self.width, self.height)
         offsets: list[int] = []
         damage = ""
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
+            size = os.fstat(file.fileno()).st_size
             position = self._first
             while position < size and not damage:
                 file.seek(position)
@@ -163,7 +193,7 @@ class Y4mVideo:
 
     def _rate(self, text: str) -> Fraction | None:
         found = re.fullmatch(r"(\d+):(\d+)", text)
-        if found is None or "0" in found.groups():
+        if found is None or not int(found[1]) or not int(found[2]):
             return None
         return Fraction(int(found[1]), int(found[2]))
 

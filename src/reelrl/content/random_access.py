@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
+from reelrl.content.container import open_container
 from reelrl.errors import ConfigError, ContentError
 
 if TYPE_CHECKING:
@@ -26,31 +27,27 @@ if TYPE_CHECKING:
 class RandomAccessVideo:
     """The first video stream of a file, which stays open until `close`. For one thread at a time.
 
-    `decoded` counts the frames that were decoded so far, wanted or not.
+    `size` is (height, width); `decoded` counts the frames that were decoded so far, wanted or not.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.decoded = 0
-        try:
-            self._container = av.open(str(path), mode="r")
-        except (av.FFmpegError, OSError) as error:
-            raise self._refusal("cannot be opened", error) from error
+        self._container = open_container(self.path)
         if not self._container.streams.video:
             raise ContentError(f"{self.path} holds no video; name another file")
         self._stream = self._container.streams.video[0]
-        self._stream.codec_context.thread_count = 1  # many of these may be open; no frame waits for the next one
+        context = self._stream.codec_context
+        if context is None:
+            raise ContentError(f"{self.path}: no decoder for its video; name another file, or convert it")
+        context.thread_count = 1  # many of these may be open; no frame waits for the next one
+        self.size = (context.height, context.width)
         self._coming: Iterator[av.VideoFrame] = iter(())
         self._next = -1  # number of the frame that `_coming` gives next; -1 before the first seek
 
     @property
     def frame_count(self) -> int:
         return len(self._times)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(height, width)."""
-        return self._stream.codec_context.height, self._stream.codec_context.width
 
     def pictures(self, numbers: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
         """RGB pictures (n, height, width, 3) of these frames, in any order; one may be asked for more than once."""
@@ -106,6 +103,7 @@ class RandomAccessVideo:
         except av.FFmpegError as error:
             raise self._refusal("cannot be read", error) from error
         times.sort()
+        keys.sort()
         if not keys or keys[0] != times[0]:
             raise ContentError(f"{self.path} does not begin with a key frame; it is damaged: copy it again")
         return times, np.searchsorted(times, keys).tolist()

@@ -13,9 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from reelrl.content.formats import RAW_SUFFIXES, Y4M_MAGIC, RawVideo, Y4mVideo
+from reelrl.content.formats import RAW_SUFFIXES, Y4M_MAGIC, RawVideo, Y4mVideo, opened
 from reelrl.errors import ConfigError, ContentError
-from reelrl.files import explain_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,13 +129,8 @@ class VideoReader:
 
 
 def _open_video(path: Path, size: tuple[int, int] | None) -> Video:
-    try:
-        if path.is_dir():
-            raise ContentError(f"{path} is a folder, not a video; name a file in it")
-        with path.open("rb") as file:
-            start = file.read(len(Y4M_MAGIC))
-    except OSError as error:
-        raise ContentError(explain_os_error(error, path, "read")) from error
+    with opened(path) as file:
+        start = file.read(len(Y4M_MAGIC))
     if not start:
         raise ContentError(f"{path} is empty (0 bytes); copy or make it again")
     if start == Y4M_MAGIC:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.content.clip import Clip
@@ -13,6 +13,7 @@ from reelrl.names import did_you_mean, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 # scheme -> who makes the clip, and the options it takes
 RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -31,7 +32,7 @@ def open_clip(name: str | Path, size: tuple[int, int] | None = None, fps: Fracti
     scheme, colon, rest = text.partition(":")
     if colon and scheme in RECIPES:
         return _from_recipe(scheme, rest)
-    if Path(text).exists():
+    if os.path.lexists(text):
         return Clip.open(text, size, fps)
     from reelrl.content.catalogue import catalogue
 
