@@ -2,6 +2,7 @@
 #
 #   PYTHON=python3.12      the Python that .venv is made with (3.11 to 3.13)
 #   TORCH_INDEX=URL        another package index for torch, e.g. one with a CPU-only or CUDA build
+#   WORKERS=1              processes that share the tests; otherwise one per core, up to four
 
 PYTHON ?= python3
 TORCH_INDEX ?=
@@ -12,22 +13,41 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
 # The environment is ready when the file named by the hash of what it was made from exists.
 READY := $(VENV)/.ready-$(shell cat constraints.txt pyproject.toml | sha256sum | cut -c1-16)
 
+WORKERS ?= $(shell cores=$$(env -u OMP_NUM_THREADS nproc); echo $$((cores < 4 ? cores : 4)))
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
+# Tests outside the default suite, by marker.
+TIERS := $(shell sed -n 's/^  "\([a-z]*\): tier .*/\1/p' pyproject.toml)
+ANY_TIER := $(shell echo $(TIERS) | sed 's/ / or /g')
+
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test test-long lint format bench clean
+.PHONY: help setup browser demo test test-fast lint format bench clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-zA-Z%-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make .venv and install everything, if that is not done yet
 
 demo: $(READY)  ## make a clip, encode it several ways, leave one page to look at
 	@$(BIN)/reel demo
 
-test: lint browser  ## lint, types and the tests that take minutes at most
-	@$(BIN)/python -m pytest -q -m "not long"
+# Types are checked beside the tests, and heard of only where something is wrong: the last line is that of the tests.
+test: $(READY) browser  ## style, types and the default tests: some minutes
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
+	$(BIN)/mypy >"$$said" 2>&1 & types=$$!; \
+	$(PYTEST) -m "not ($(ANY_TIER))"; tests=$$?; \
+	wait $$types || { cat "$$said" >&2; exit 1; }; \
+	exit $$tests
 
-test-long: $(READY)  ## the tests that take longer
-	@$(BIN)/python -m pytest -q -m long
+test-fast: $(READY)  ## style and the quick ones of the default tests: about a minute
+	@$(BIN)/ruff check
+	@$(PYTEST) -m "not (slow or $(ANY_TIER))"
+
+# pytest ends with 5 where a tier has no test yet.
+test-%: $(READY) browser  ## the tests of one tier, e.g. test-long; pyproject.toml lists the tiers
+	@$(if $(filter $*,$(TIERS)),,echo "error  no tier '$*' of tests; use one of: $(TIERS)" >&2; exit 2)
+	@$(PYTEST) -m $* || [ $$? = 5 ]
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

@@ -1,20 +1,91 @@
-"""Fixtures that every part of the tests may use."""
+"""Fixtures that every part of the tests may use, and how the suite is run: see tests/spread.py and tests/cost.py."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
+from tests.cost import Costs, cpu_s
+from tests.spread import group_of, scheduler, slow_first
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
+
+# Workers share the cores: one thread for each, in this process and in those it starts. Before anything imports torch.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 # A shell lets what it runs in the background ignore Ctrl+C, and programs inherit that; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples on every machine, however slow it is; `--hypothesis-profile=default` explores.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
+
+
+# -- order and workers -------------------------------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    groups = slow_first((item.nodeid, item.get_closest_marker("slow") is not None) for item in items)
+    place = {group: number for number, group in enumerate(groups)}
+    items.sort(key=lambda item: place[group_of(item.nodeid)])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return scheduler(config, log)
+
+
+# -- costs -------------------------------------------------------------------------------------------------------
+
+_costs = Costs()
+_last_s = cpu_s()
+
+
+def pytest_runtest_logstart() -> None:
+    global _last_s
+    _last_s = cpu_s()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Phases follow each other: what was spent since the last report belongs to this one."""
+    global _last_s
+    report = yield
+    before_s, _last_s = _last_s, cpu_s()
+    report.cpu_s = _last_s - before_s  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _costs.add(report.nodeid, getattr(report, "cpu_s", 0.0))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if len(_costs.by_test) > 100:
+        terminalreporter.section("CPU time")
+        for line in _costs.lines():
+            terminalreporter.line(line)
+
+
+# -- fixtures ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_this_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither see nor leave anything in the user's cache, and workers share none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REELRL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture
