@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from reelrl.errors import CheckpointError
 from reelrl.files import atomic_path, explain_os_error, writable_folder
 from reelrl.records import to_plain
+from reelrl.regular_files import open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ def load(path: str | Path) -> CheckpointFile:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with Path(path).open("rb") as file:
+        with open_binary(path, follow_links=True) as file:
             begin = file.read(9)
         # One of ours may begin with the same byte: it is a part of its header's length, and the header follows.
         if begin.startswith(_PICKLES) and not begin.endswith(b"{"):

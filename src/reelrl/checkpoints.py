@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from reelrl.errors import CheckpointError
 from reelrl.files import explain_os_error, sync_file, sync_folder, writable_folder
 from reelrl.records import to_plain
+from reelrl.regular_files import RESULT_BYTES, open_binary, own_folder, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,14 +112,20 @@ class Checkpoints:
         """Remove what a killed writer left half made or half removed."""
         for pattern in (".saving-*", ".removing-*"):
             for leftover in self.folder.glob(pattern):
-                shutil.rmtree(leftover, ignore_errors=True)
+                _remove(leftover)
 
     def _prune(self) -> None:
         for old in self.all()[: -self.keep]:
             # Hidden first: a kill in the middle of the removal must not leave half a checkpoint with a good name.
             doomed = self.folder / f".removing-{old.name}"
             old.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+            _remove(doomed)
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_symlink():
+        folder.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def load(folder: Path) -> Checkpoint:
@@ -126,13 +133,13 @@ def load(folder: Path) -> Checkpoint:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    manifest = _read_manifest(folder / MANIFEST)
+    manifest = _read_manifest(own_folder(folder, CheckpointError) / MANIFEST)
     for name in FILES:
         _verify(folder / name, manifest["files"].get(name) or {})
     try:
         tensors = load_file(folder / TENSORS)
-        state = json.loads((folder / STATE).read_bytes())
-        config = (folder / CONFIG).read_text(encoding="utf-8")
+        state = json.loads(read_regular(folder / STATE, RESULT_BYTES))
+        config = read_regular(folder / CONFIG).decode("utf-8")
     except (OSError, ValueError, SafetensorError) as error:
         raise CheckpointError(f"{folder} cannot be read ({error}); use an older checkpoint") from error
     return Checkpoint(folder, manifest["step"], tensors, state, config)
@@ -168,7 +175,7 @@ def _write_tensors(path: Path, tensors: Tensors) -> None:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = json.loads(read_regular(path))
     except OSError as error:
         raise CheckpointError(explain_os_error(error, path, "read")) from error
     except ValueError as error:
@@ -182,8 +189,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 def _verify(path: Path, facts: Mapping[str, Any]) -> None:
     try:
-        size = path.stat().st_size
-        digest = _sha256(path)
+        with open_binary(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            digest = hashlib.file_digest(file, "sha256").hexdigest() if size == facts.get("bytes") else ""
     except OSError as error:
         raise CheckpointError(explain_os_error(error, path, "read")) from error
     if size != facts.get("bytes"):
@@ -193,5 +201,5 @@ def _verify(path: Path, facts: Mapping[str, Any]) -> None:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_binary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

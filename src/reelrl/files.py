@@ -40,9 +40,19 @@ _REASONS = {
 }
 
 
+class RefusedFile(OSError):
+    """Something at a name of ours that we neither read nor write; see `reelrl.regular_files`."""
+
+    def __init__(self, number: int, reason: str, path: str | Path, advice: str) -> None:
+        super().__init__(number, reason, os.fspath(path))
+        self.advice = advice
+
+
 def explain_os_error(error: OSError, path: str | Path, doing: str) -> str:
     """One sentence: what failed (`doing`, e.g. "write"), where, why, and what to do."""
     reason, advice = _REASONS.get(error.errno or 0, (error.strerror or str(error), "check the disk and the path"))
+    if isinstance(error, RefusedFile):
+        reason, advice = error.strerror or "", error.advice
     return f"cannot {doing} {path}: {reason}{_room(error, Path(path))}; {advice}"
 
 

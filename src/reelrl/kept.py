@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.errors import ContentError
 from reelrl.files import writable_folder, write_atomic
+from reelrl.regular_files import RESULT_BYTES, own_path, read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +23,9 @@ _warned: set[Path] = set()  # folders that could not be written to
 
 
 def kept(path: Path) -> bytes | None:
-    """What was kept at `path`, or None where there is nothing or a damaged file."""
+    """What was kept at `path`, or None where there is nothing, a damaged file, or no regular one."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, RESULT_BYTES)
     except OSError:
         return None
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
@@ -35,7 +36,7 @@ def keep(path: Path, data: bytes) -> None:
     """Keep `data` at `path`, if the disk allows."""
     try:
         writable_folder(path.parent)
-        write_atomic(path, data + hashlib.sha256(data).digest())
+        write_atomic(own_path(path), data + hashlib.sha256(data).digest())
     except ContentError as error:
         if path.parent not in _warned:
             _warned.add(path.parent)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.errors import RunError
 from reelrl.files import explain_os_error
+from reelrl.regular_files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,7 @@ class FolderLock:
     ) -> None:
         path = folder / name
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise RunError(explain_os_error(error, path, "lock")) from error
         try:
@@ -57,7 +58,7 @@ def _take(descriptor: int, tries: int = 10) -> None:
 def is_locked(folder: Path, name: str = ".lock") -> bool:
     """Whether somebody holds the lock, who may be another process or this one."""
     try:
-        descriptor = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_regular(folder / name, os.O_RDWR)
     except OSError:
         return False
     try:

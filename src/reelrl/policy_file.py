@@ -18,6 +18,7 @@ import numpy as np
 
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.files import atomic_path
+from reelrl.regular_files import check_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +109,7 @@ def load(path: str | Path) -> Policy:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path, follow_links=True)
         with safe_open(path, "np") as file:
             shape = json.loads((file.metadata() or {})["policy"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

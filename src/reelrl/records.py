@@ -16,9 +16,14 @@ import numpy as np
 
 from reelrl.errors import RunError
 from reelrl.files import explain_os_error
+from reelrl.regular_files import open_binary, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+LONGEST_LINE = 64 << 20
+"""Bytes of a record; no episode of ours comes near."""
 
 
 class Log:
@@ -27,10 +32,10 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         except OSError as error:
             raise RunError(explain_os_error(error, path, "open")) from error
-        os.ftruncate(self._descriptor, _end_of_last_line(path))
+        os.ftruncate(self._descriptor, _end_of_last_line(self._descriptor))
 
     @property
     def size(self) -> int:
@@ -65,10 +70,16 @@ class Log:
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
     """The log's records in order; a half last line is skipped, a damaged line elsewhere is an error."""
-    if not path.exists():
+    try:
+        file = open_binary(path)
+    except FileNotFoundError:
         return
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+    except OSError as error:
+        raise RunError(explain_os_error(error, path, "read")) from error
+    with file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
+            if len(line) == LONGEST_LINE:
+                raise RunError(f"{path} line {number} has {LONGEST_LINE} bytes or more; repair or remove the line")
             if not line.endswith(b"\n"):
                 return
             try:
@@ -96,16 +107,13 @@ def to_plain(value: Any) -> Any:
     raise RunError(f"a record holds {type(value).__name__} {value!r}, which JSON cannot; pass numbers, text or lists")
 
 
-def _end_of_last_line(path: Path) -> int:
+def _end_of_last_line(descriptor: int) -> int:
     """Bytes up to and with the last line break."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        end = size
-        while end > 0:
-            start = max(0, end - 65536)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - 65536)
+        found = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
     return 0

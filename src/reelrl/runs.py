@@ -32,6 +32,7 @@ from reelrl.errors import ConfigError, RunError
 from reelrl.files import explain_os_error, sync_folder, writable_folder, write_atomic
 from reelrl.locks import FolderLock
 from reelrl.records import Log, read_records, to_plain
+from reelrl.regular_files import check_regular, own_folder, own_path, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,6 +46,7 @@ T = TypeVar("T", bound="DataclassInstance")
 
 SCHEMA = 1
 CONFIG, META, EPISODES, METRICS = "config.yaml", "meta.json", "episodes.jsonl", "metrics.jsonl"
+FOLDERS = ("tb", "checkpoints", "artifacts")
 
 
 class RunFolder:
@@ -52,13 +54,15 @@ class RunFolder:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = find_run(folder)
+        for name in FOLDERS:
+            own_folder(self.folder / name, RunError)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
 
     @property
     def meta(self) -> dict[str, Any]:
         path = self.folder / META
         try:
-            meta = json.loads(path.read_bytes())
+            meta = json.loads(read_regular(path))
         except OSError as error:
             raise RunError(explain_os_error(error, path, "read")) from error
         except ValueError as error:
@@ -86,10 +90,21 @@ class RunFolder:
         """Where figures, streams and exports of this run go."""
         return self.folder / "artifacts"
 
+    def artifact(self, name: str) -> Path:
+        """An artifact to read. A link or pipe at its name is refused; that it is missing is its reader's to say."""
+        path = self.artifacts / name
+        try:
+            check_regular(path)
+        except FileNotFoundError:
+            return path
+        except OSError as error:
+            raise RunError(explain_os_error(error, path, "read")) from error
+        return path
+
     def config_text(self) -> str:
         path = self.folder / CONFIG
         try:
-            return path.read_text(encoding="utf-8")
+            return read_regular(path).decode("utf-8")
         except OSError as error:
             raise RunError(explain_os_error(error, path, "read")) from error
 
@@ -164,6 +179,12 @@ class Run(RunFolder):
             log.sync()
         marks = {name: log.size for name, log in self._logs.items()}
         return self.checkpoints.save(step, tensors, {**state, "logs": marks}, config=self.config_text())
+
+    def new_artifact(self, name: str) -> Path:
+        """Where to write an artifact; a link that somebody put there is replaced, not followed."""
+        path = self.artifacts / name
+        own_folder(path.parent, RunError)
+        return own_path(path)
 
     def resume(self) -> Checkpoint | None:
         """The newest whole checkpoint, with the logs taken back to the moment it was saved; None if there is none.
@@ -253,11 +274,11 @@ def _numbers(root: Path) -> list[int]:
 
 
 def _fill(folder: Path, settings: DataclassInstance, stage: str, facts: dict[str, Any]) -> None:
-    for name in ("tb", "checkpoints", "artifacts"):
+    for name in FOLDERS:
         writable_folder(folder / name, error=RunError)
     contents = {"stage": stage, "settings": config.to_mapping(settings)}
-    write_atomic(folder / CONFIG, yaml_text.write(contents), error=RunError)
+    write_atomic(own_path(folder / CONFIG), yaml_text.write(contents), error=RunError)
     versions = {"reelrl": __version__, "python": platform.python_version(), "platform": platform.platform()}
     created = datetime.now(UTC).isoformat(timespec="seconds")
     meta = {"schema": SCHEMA, **facts, "created": created, "command": sys.argv, "versions": versions}
-    write_atomic(folder / META, json.dumps(to_plain(meta), indent=2) + "\n", error=RunError)
+    write_atomic(own_path(folder / META), json.dumps(to_plain(meta), indent=2) + "\n", error=RunError)

@@ -141,7 +141,7 @@ class RunLogger(Logger):  # type: ignore[misc]
         if self.run:
             settings = self.experiment.task.settings
             pictures = video[0].permute(0, 2, 3, 1).numpy()
-            path = self.run.artifacts / f"evaluation-{self.experiment.total_frames:08d}.mp4"
+            path = self.run.new_artifact(f"evaluation-{self.experiment.total_frames:08d}.mp4")
             write_film(path, pictures, settings.ticrate / settings.skip, zoom=3)
 
     def commit(self) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from reelrl import config
 from reelrl.act.video_encoder import ClipShape, VideoEncoder, VideoEncoderSettings
 from reelrl.errors import CheckpointError, ConfigError
+from reelrl.regular_files import check_regular
 
 if TYPE_CHECKING:
     from reelrl.see.settings import AutoEncoderSettings
@@ -149,6 +150,7 @@ def _load_trained(encoder: VideoEncoder) -> None:
     if path is None:
         return
     try:
+        check_regular(path, follow_links=True)
         with safe_open(path, "pt") as file:
             trained = {name: file.get_tensor(name) for name in file.keys() if name.startswith(mine)}  # noqa: SIM118
         encoder.load_state_dict({name.removeprefix(mine): value for name, value in trained.items()})
@@ -166,6 +168,7 @@ def _saved_settings(path: Path) -> AutoEncoderSettings:
     from reelrl.see.settings import AutoEncoderSettings
 
     try:
+        check_regular(path, follow_links=True)
         with safe_open(path, "pt") as file:
             text = (file.metadata() or {}).get("settings", "")
     except (OSError, SafetensorError) as error:

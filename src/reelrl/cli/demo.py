@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from reelrl.cli import options, output
 from reelrl.files import writable_folder, write_atomic
 from reelrl.progress import Progress
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -75,9 +76,9 @@ def _save(folder: Path, clip: Clip, motion: Motion, trials: Sequence[Trial], com
 
     document = demo_page(clip, motion, trials, command)
     for trial in trials:
-        trial.plain.coded.save(folder / f"{trial.backend}-plain.mp4")
-        trial.mapped.coded.save(folder / f"{trial.backend}-map.mp4")
-    write_atomic(folder / "index.html", document)
+        trial.plain.coded.save(own_path(folder / f"{trial.backend}-plain.mp4"))
+        trial.mapped.coded.save(own_path(folder / f"{trial.backend}-map.mp4"))
+    write_atomic(own_path(folder / "index.html"), document)
 
 
 def _report(folder: Path, motion: Motion, trials: Sequence[Trial]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -133,7 +134,7 @@ def _draw(
     from reelrl.evaluation.abr_page import write_page
     from reelrl.stream.playback import load_controller, play
 
-    figures = [folder / "cdf.png"]
+    figures = [own_path(folder / "cdf.png")]
     abr_figures.draw_cdf(figures[0], contenders, played)
     best = next((line.name for line in lines if not line.privileged), lines[0].name)
     shown = {best, reference or best}
@@ -151,9 +152,9 @@ def _draw(
             qoe=how.qoe,
             timeline=True,
         )
-        figures.append(folder / f"timeline-{Path(contender.name).name}.png")
+        figures.append(own_path(folder / f"timeline-{Path(contender.name).name}.png"))
         abr_figures.draw_timeline(figures[-1], session, middle)
-    write_page(folder / "index.html", lines, reference, facts, figures)
+    write_page(own_path(folder / "index.html"), lines, reference, facts, figures)
 
 
 def _log_test_run(folder: Path, traces: list[Trace], facts: dict[str, Any], lines: Any) -> None:

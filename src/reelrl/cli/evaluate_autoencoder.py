@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -50,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
         "command": shlex.join(["reel", *sys.argv[1:]]),
     }
     autoencoder.write_records(folder, reports, facts)
-    autoencoder_page.write_page(folder / "index.html", reports, facts)
+    autoencoder_page.write_page(own_path(folder / "index.html"), reports, facts)
     text = autoencoder_page.markdown(reports)
-    write_atomic(folder / "results.md", text)
+    write_atomic(own_path(folder / "results.md"), text)
     if args.json:
         output.as_json({"facts": facts, "reports": [report.as_record() for report in reports]})
     else:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -65,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     found = find_all(evaluation.nets, args.split, first.settings.apart_s)
     facts = _facts(evaluation)
     sheet = prediction_sheet(first, args.split)
-    save_png(folder / "maps.png", sheet)
+    save_png(own_path(folder / "maps.png"), sheet)
     location_report.write_records(folder, evaluation, found, facts)
-    location_page.write_page(folder / "index.html", evaluation, found, sheet, facts)
+    location_page.write_page(own_path(folder / "index.html"), evaluation, found, sheet, facts)
     if args.json:
         output.as_json(location_report.summary(evaluation, found, facts))
         return 0

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     shares = minigop_share.shares(points, oracle, args.share_over, args.method) if oracle else []
     facts |= {"shares": [share.record() for share in shares]} if shares else {}
     minigop_summary.write_records(folder, points, results, summary, uses, facts)
-    minigop_page.write_page(folder / "index.html", points, results, summary, uses, facts)
+    minigop_page.write_page(own_path(folder / "index.html"), points, results, summary, uses, facts)
     if args.baseline:
         minigop_baseline.write_baseline(Path(args.baseline), points, how)
     if args.json:

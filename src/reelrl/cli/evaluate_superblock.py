@@ -18,6 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         "command": shlex.join(["reel", *sys.argv[1:]]),
     }
     superblock_summary.write_records(folder, points, results, summary, facts)
-    superblock_page.write_page(folder / "index.html", points, results, summary, facts)
+    superblock_page.write_page(own_path(folder / "index.html"), points, results, summary, facts)
     if args.json:
         output.as_json({"facts": facts, "verdicts": [each.record() for each in summary]})
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reelrl.cli import output
 from reelrl.errors import ConfigError
 from reelrl.files import writable_folder, write_atomic
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     if there and not args.force:
         raise ConfigError(f"{', '.join(there)}: already there; choose another folder, or overwrite them with --force")
     for part, path in targets.items():
-        write_atomic(path, SHIPPED[part].read_text(encoding="utf-8"))
+        write_atomic(own_path(path), SHIPPED[part].read_text(encoding="utf-8"))
         output.line("wrote", path)
     named = {"algorithm": "algorithm-file"}
     output.next_command(

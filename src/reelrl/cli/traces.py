@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -94,7 +95,8 @@ def _make(args: argparse.Namespace) -> int:
             trace = generate.mobile_trace(rng, duration_s=args.duration)
         if kind == "outages":
             trace = generate.with_outages(trace, rng, count=2)
-        write_trace(trace, folder / f"{kind}-{number:04d}{'.json' if args.format == 'json' else ''}", args.format)
+        name = f"{kind}-{number:04d}{'.json' if args.format == 'json' else ''}"
+        write_trace(trace, own_path(folder / name), args.format)
     output.line("wrote", folder, f"{args.count} {kind} traces", f"seed {args.seed}")
     output.next_command(f"reel traces {folder}")
     return 0

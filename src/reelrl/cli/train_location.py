@@ -95,7 +95,7 @@ def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> Location
     folder = RunFolder(args.eyes)
     if folder.stage != "eyes":
         raise ConfigError(f"--eyes {args.eyes} is a run of `reel train {folder.stage}`; give one of `reel train eyes`")
-    weights = str(folder.artifacts / WEIGHTS)
+    weights = str(folder.artifact(WEIGHTS))
     encoder = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=weights)
     try:
         learned = folder.settings(EyesTraining)

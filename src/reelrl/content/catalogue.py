@@ -23,6 +23,7 @@ from reelrl.content.formats import RAW_SUFFIXES
 from reelrl.content.generated import STYLES, generated_clip
 from reelrl.errors import ContentError, ReelError
 from reelrl.files import explain_os_error
+from reelrl.regular_files import inside, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,7 @@ def _open_files(folder: Path) -> Iterator[Clip | ReelError]:
 
 def _read_manifest(path: Path) -> list[Any]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_regular(path))
     except OSError as error:
         raise ContentError(explain_os_error(error, path, "read")) from error
     except (ValueError, RecursionError) as error:
@@ -142,7 +143,7 @@ def _entry_from(manifest: Path, number: int, record: Any) -> Entry:
     try:
         source = source_from(record["source"], record.get("licence", ""))
         clip = Clip.described(
-            manifest.parent / record["file"],
+            inside(manifest.parent, record["file"]),
             name=str(record["name"]),
             width=int(record["width"]),
             height=int(record["height"]),

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.encode.handshake import MESSAGES, Message, checked, file_name
-from reelrl.errors import HandshakeError
+from reelrl.errors import ContentError, HandshakeError
 from reelrl.files import explain_os_error, write_atomic
 from reelrl.locks import FolderLock, is_locked
+from reelrl.regular_files import own_path, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ TRAINER, ENCODER = ".lock", ".encoder.lock"
 """Lock files of the two sides. The kernel frees them when their holder dies, so they also tell who is there."""
 
 _OURS = re.compile(r"\.?mg\d{4,}_(rq|qp|fb)\b.*")  # with temporary names that a killed writer left
+LARGEST_MESSAGE = 16 << 20  # bytes; the plan of a whole film has one or two million
 _SHORTEST_S, _LONGEST_S = 0.0002, 0.002
 
 
@@ -47,22 +49,22 @@ class HandshakeFolder:
     def clear(self) -> None:
         """Remove the messages of an earlier encode."""
         for path in self._messages():
-            path.unlink(missing_ok=True)
+            _unlink(path)
 
     def remove(self, mg: int, kind: str) -> None:
-        (self.path / file_name(mg, kind)).unlink(missing_ok=True)
+        _unlink(self.path / file_name(mg, kind))
 
     def write(self, mg: int, kind: str, message: Message) -> None:
         path = self.path / file_name(mg, kind)
         # Checked as the other side will: what we could not read we do not write.
         text = json.dumps(checked(message, MESSAGES[kind], path.name), allow_nan=False)
-        write_atomic(path, text + "\n", durable=False)
+        write_atomic(own_path(path), text + "\n", durable=False)
 
     def read(self, mg: int, kind: str, *, final: bool = False) -> Message | None:
         """The message; None while there is none or only a part of it. With `final` nobody will write any more."""
         name = file_name(mg, kind)
         try:
-            content = (self.path / name).read_bytes()
+            content = read_regular(self.path / name, LARGEST_MESSAGE)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -99,6 +101,13 @@ class HandshakeFolder:
         if (name, content) != self._broken[:2]:
             self._broken = (name, content, now_s)
         return now_s - self._broken[2] >= self.settle_s
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "remove")) from error
 
 
 def polls() -> Iterator[float]:

@@ -43,7 +43,7 @@ def find_policy(place: str | Path) -> Path:
     for kind in KINDS:
         found = sorted(run.artifacts.glob(model_name(kind, "*")))
         if found:
-            return found[0]
+            return run.artifact(found[0].name)
     raise CheckpointError(f"{run.folder} has no trained policy yet; finish it: reel train {run.stage} --resume {place}")
 
 

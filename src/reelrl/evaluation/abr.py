@@ -17,6 +17,7 @@ from reelrl.errors import ConfigError
 from reelrl.evaluation.intervals import Interval, mean_interval, paired_interval
 from reelrl.files import write_atomic
 from reelrl.progress import Progress
+from reelrl.regular_files import own_path
 from reelrl.stream.playback import Playback, load_controller, play
 
 if TYPE_CHECKING:
@@ -173,9 +174,9 @@ def write_records(folder: Path, lines: list[Line], played: dict[str, list[Playba
     writer = csv.DictWriter(text, fieldnames=list(rows[0]))
     writer.writeheader()
     writer.writerows(rows)
-    write_atomic(folder / "sessions.csv", text.getvalue())
+    write_atomic(own_path(folder / "sessions.csv"), text.getvalue())
     summary = {"facts": facts, "lines": [as_record(line) for line in lines]}
-    write_atomic(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+    write_atomic(own_path(folder / "summary.json"), json.dumps(summary, indent=2) + "\n")
 
 
 def as_record(line: Line) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class AbrTrainer:
             scores = self.validator.score(self.average)
             if scores["score"] > best:
                 best = scores["score"]
-                save_policy(self.average, run.artifacts / BEST, {"step": step, **scores})
+                save_policy(self.average, run.new_artifact(BEST), {"step": step, **scores})
             run.log_metrics(step, {**metrics, **scores})
             state = {"updates": updates, "best": best}
             parts = {

@@ -14,6 +14,7 @@ from reelrl.evaluation.autoencoder_probe import ProbeResult, probe
 from reelrl.evaluation.autoencoder_rate import RatePoint, codec_points, embedding_points
 from reelrl.files import write_atomic
 from reelrl.progress import Progress
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def examine(subjects: Sequence[Subject], *, frames: int = 100, probe_frames: int
 def write_records(folder: Path, reports: Sequence[Report], facts: dict[str, Any]) -> None:
     """results.json, rate.csv and probe.csv."""
     whole = {"facts": facts, "reports": [report.as_record() for report in reports]}
-    write_atomic(folder / "results.json", json.dumps(whole, indent=1) + "\n")
+    write_atomic(own_path(folder / "results.json"), json.dumps(whole, indent=1) + "\n")
     for part in ("rate", "probe"):
         rows = [
             {"name": report.name, "source": report.source, **each.as_record()}
@@ -71,7 +72,7 @@ def write_records(folder: Path, reports: Sequence[Report], facts: dict[str, Any]
             for each in getattr(report, part)
         ]
         if rows:
-            write_atomic(folder / f"{part}.csv", _csv(rows))
+            write_atomic(own_path(folder / f"{part}.csv"), _csv(rows))
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:

@@ -16,6 +16,7 @@ from reelrl import config
 from reelrl.content.feeds import open_feed
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.evaluation.autoencoder_scores import Scores
+from reelrl.regular_files import check_regular
 from reelrl.see.frames import to_input
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.see.streaming import StreamingAutoEncoder
@@ -70,13 +71,14 @@ def load_subject(path: str | Path, *, source: str | None = None, seed: int | Non
         raise ConfigError(f"{run.folder} is a run of {run.stage}; give one of reel train autoencoder")
     watched = source or run.settings(AutoEncoderTraining).source
     trained_seed = int(run.meta["seed"]) if seed is None else seed
-    return Subject(run.folder.name, _load_model(run.artifacts / WEIGHTS), watched, trained_seed)
+    return Subject(run.folder.name, _load_model(run.artifact(WEIGHTS)), watched, trained_seed)
 
 
 def _load_model(path: Path) -> StreamingAutoEncoder:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path, follow_links=True)
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get("settings", "")
     except (OSError, SafetensorError) as error:

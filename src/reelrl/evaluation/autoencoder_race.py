@@ -24,6 +24,7 @@ from reelrl.evaluation.autoencoder_ordinary import train_ordinary
 from reelrl.evaluation.autoencoder_pass import Pass
 from reelrl.files import writable_folder
 from reelrl.progress import Progress
+from reelrl.regular_files import own_path
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.see.weights import save_weights
 
@@ -93,7 +94,7 @@ def _run(one: Pass, results: Results, saved: Checkpoints, keep: Path | None, pro
 
 def _keep(one: Pass, folder: Path) -> None:
     for entry, learner in zip(one.group, one.learners, strict=True):
-        save_weights(learner, folder / entry.file_name)
+        save_weights(learner, own_path(folder / entry.file_name))
 
 
 def _examine(one: Pass, results: Results, frames: int, device: str) -> None:

@@ -57,7 +57,7 @@ def load_nets(
     opened: dict[str, Scenes] = {}
     grouped: dict[str, list[TrainedNet]] = {}
     for folder, settings in runs:
-        net = CrossEgoVideoLocationNet.load(folder.artifacts / WEIGHTS)
+        net = CrossEgoVideoLocationNet.load(folder.artifact(WEIGHTS))
         eyes = config.dumps(settings.encoder) + str((settings.picture_size, settings.looks))
         if eyes not in opened:
             opened[eyes] = Scenes(settings, splits, embeddings=embeddings, make=make, device=device)

@@ -14,6 +14,7 @@ from reelrl.evaluation.charts import signed
 from reelrl.evaluation.location import ALL_HEADS, VIEWS
 from reelrl.evaluation.location_scores import METRICS
 from reelrl.files import write_atomic
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -101,10 +102,11 @@ def summary(evaluation: Evaluation, found: Sequence[Found], facts: dict[str, Any
 
 
 def write_records(folder: Path, evaluation: Evaluation, found: Sequence[Found], facts: dict[str, Any]) -> None:
-    _write_csv(folder / "scores.csv", score_records(evaluation))
-    _write_csv(folder / "places.csv", place_records(evaluation))
-    write_atomic(folder / "summary.json", json.dumps(summary(evaluation, found, facts), indent=1) + "\n")
-    write_atomic(folder / "report.md", tables(evaluation, found) + "\n")
+    _write_csv(own_path(folder / "scores.csv"), score_records(evaluation))
+    _write_csv(own_path(folder / "places.csv"), place_records(evaluation))
+    record = summary(evaluation, found, facts)
+    write_atomic(own_path(folder / "summary.json"), json.dumps(record, indent=1) + "\n")
+    write_atomic(own_path(folder / "report.md"), tables(evaluation, found) + "\n")
 
 
 def score_table(evaluation: Evaluation, views: str, metric: str) -> tuple[list[str], Rows]:

@@ -14,6 +14,7 @@ from reelrl.evaluation.minigop import ANCHORS
 from reelrl.evaluation.minigop_modes import MODES
 from reelrl.evaluation.verdicts import ClipResult, Verdict, aligned, shown, write_csv
 from reelrl.files import write_atomic
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,9 +153,9 @@ def write_records(
     facts: dict[str, Any],
 ) -> None:
     """points.csv and clips.csv with a row per encode and per BD-rate, summary.json with all that is concluded."""
-    write_csv(folder / "points.csv", [point.row() for point in points])
-    write_csv(folder / "clips.csv", [result.row() for result in results])
-    write_atomic(folder / "summary.json", json.dumps(as_record(summary, uses, facts), indent=2) + "\n")
+    write_csv(own_path(folder / "points.csv"), [point.row() for point in points])
+    write_csv(own_path(folder / "clips.csv"), [result.row() for result in results])
+    write_atomic(own_path(folder / "summary.json"), json.dumps(as_record(summary, uses, facts), indent=2) + "\n")
 
 
 def as_record(summary: Sequence[Verdict], uses: Sequence[RateUse], facts: dict[str, Any]) -> dict[str, Any]:

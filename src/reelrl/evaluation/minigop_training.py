@@ -30,6 +30,7 @@ from reelrl.encode.minigop_state import NAMES
 from reelrl.errors import ConfigError
 from reelrl.evaluation.minigop_world import TwoSided, base_of, make_environment
 from reelrl.interrupts import first_interrupt_asks
+from reelrl.regular_files import own_path
 from reelrl.seeding import seed_for, stream
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class MiniGopTrainer:
         facts = {"stage": "minigop", "base": base_of(chosen), "max_delta": chosen.max_delta, "sees": list(NAMES)}
         trained = {"structure": chosen.structure, "steps": self.model.num_timesteps}
         policy = actor_policy(self.model, **facts, **trained, videos=[video.name for video in self.videos])
-        policy.save(self.run.artifacts / model_name(kind, "sac"))
+        policy.save(self.run.new_artifact(model_name(kind, "sac")))
 
     def close(self) -> None:
         self.env.close()
@@ -247,7 +248,7 @@ class MiniGopTrainer:
         self._save()
         if epoch % self.settings.ckpt_interval == 0 or epoch == self.settings.epochs:
             folder = Path(self.settings.ckpt_dir) if self.settings.ckpt_dir else self.run.artifacts
-            path = folder / f"checkpoint_epoch_{epoch}.pt"
+            path = own_path(folder / f"checkpoint_epoch_{epoch}.pt")
             checkpoint_file.save(path, self.next_episode, *self._export(replay=self.settings.save_replay_buffer))
             self.tell.saved(path)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from reelrl.errors import RunError
 from reelrl.files import explain_os_error, write_atomic
+from reelrl.regular_files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +30,7 @@ class MonitorCsv:
     def add(self, reward: float, length: int, time_s: float) -> None:
         """One episode more."""
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with os.fdopen(open_regular(self.path, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
                 file.write(_row(reward, length, time_s) + "\n")
         except OSError as error:
             raise RunError(explain_os_error(error, self.path, "append to")) from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.evaluation.bd_rate import Method, Point, bd_rate
 from reelrl.evaluation.verdicts import ClipResult, Verdict, aligned, shown, write_csv
 from reelrl.files import write_atomic
+from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,10 +46,10 @@ def write_records(
     facts: dict[str, Any],
 ) -> None:
     """points.csv and clips.csv with a row per encode and per BD-rate, summary.json with verdicts and how they came."""
-    write_csv(folder / "points.csv", [point.row() for point in points])
-    write_csv(folder / "clips.csv", [result.row() for result in results])
+    write_csv(own_path(folder / "points.csv"), [point.row() for point in points])
+    write_csv(own_path(folder / "clips.csv"), [result.row() for result in results])
     record = {"facts": facts, "verdicts": [each.record() for each in summary]}
-    write_atomic(folder / "summary.json", json.dumps(record, indent=2) + "\n")
+    write_atomic(own_path(folder / "summary.json"), json.dumps(record, indent=2) + "\n")
 
 
 def table(summary: Sequence[Verdict], metrics: Sequence[str]) -> str:

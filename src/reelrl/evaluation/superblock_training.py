@@ -27,6 +27,7 @@ from reelrl.encode.superblock_env import USUAL_WEIGHTS, SuperblockQpEnv
 from reelrl.errors import ConfigError
 from reelrl.evaluation.monitor_csv import MonitorCsv
 from reelrl.files import writable_folder
+from reelrl.regular_files import own_folder, own_path
 from reelrl.seeding import seed_for
 
 if TYPE_CHECKING:
@@ -139,9 +140,9 @@ class SuperblockTrainer:
             save_every=self.settings.save_freq,
         )
         self.training.resume()
-        self.monitor = MonitorCsv(run.artifacts / "monitor.csv", run)
+        self.monitor = MonitorCsv(run.new_artifact("monitor.csv"), run)
         for index, env in enumerate(self.envs):
-            path, clip = self._folder(index) / "baseline_output.ivf", env.clip
+            path, clip = own_path(self._folder(index) / "baseline_output.ivf"), env.clip
             write_bitstream(path, env.baseline.packets, clip.width, clip.height, clip.fps)
 
     def train(self) -> Figures:
@@ -209,20 +210,20 @@ class SuperblockTrainer:
         facts |= normalisation_facts(self.normalisation)
         trained = {"algorithm": chosen.algorithm, "steps": self.steps_done, "clips": list(chosen.files)}
         policy = policy_of(self.model, self.levels, **facts, **trained)
-        policy.save(self.run.artifacts / model_name(kind, chosen.algorithm))
+        policy.save(self.run.new_artifact(model_name(kind, chosen.algorithm)))
 
     def _save_streams(self, kind: str, envs: list[SuperblockQpEnv]) -> list[str]:
         with warnings.catch_warnings(record=True) as problems:
             warnings.simplefilter("always")
             for index, env in enumerate(envs):
-                path = self._folder(index) / f"{kind}_encoder_video.ivf"
+                path = own_path(self._folder(index) / f"{kind}_encoder_video.ivf")
                 env.save_bitstream_to_file(path, interrupt=kind == "interrupted")
         return [str(problem.message) for problem in problems]
 
     def _folder(self, index: int) -> Path:
         """Where the streams of a clip go."""
         folder = self.run.artifacts if len(self.envs) == 1 else self.run.artifacts / f"clip-{index + 1}"
-        return writable_folder(folder)
+        return writable_folder(own_folder(folder))
 
 
 def _play(env: SuperblockQpEnv, act: Callable[[Any], Any], seed: int) -> Figures:

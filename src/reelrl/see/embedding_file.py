@@ -15,17 +15,18 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reelrl.errors import ConfigError, ContentError
 from reelrl.files import explain_os_error, write_atomic
+from reelrl.regular_files import RESULT_BYTES, read_regular
 from reelrl.see import range_coder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -144,7 +145,7 @@ def write_embeddings(
 
 def read_embeddings(path: str | Path) -> list[NDArray[np.float32]]:
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(path, RESULT_BYTES, follow_links=True)
     except OSError as error:
         raise ContentError(explain_os_error(error, path, "read")) from error
     return decode_embeddings(data, str(path))

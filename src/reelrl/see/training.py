@@ -118,7 +118,7 @@ class AutoEncoderTrainer:
             self._save(logger)
         finally:
             logger.close()
-        save_weights(self.model, self.run.artifacts / WEIGHTS)
+        save_weights(self.model, self.run.new_artifact(WEIGHTS))
         return outcome
 
     def _watch(self, logger: TensorBoardLogger, on_frame: Callable[[int], None]) -> Outcome:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from reelrl import config
 from reelrl.errors import CheckpointError
 from reelrl.files import atomic_path, explain_os_error
+from reelrl.regular_files import check_regular
 
 if TYPE_CHECKING:
     from reelrl.see.streaming import StreamingAutoEncoder
@@ -53,6 +54,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
+        check_regular(path, follow_links=True)
         if path.suffix == ".safetensors":
             return dict(load_file(path))
         held = torch.load(path, map_location="cpu", weights_only=True)

@@ -15,6 +15,7 @@ import numpy as np
 from reelrl.encode import EncoderSettings, encode_clip
 from reelrl.errors import ConfigError, ContentError
 from reelrl.files import writable_folder
+from reelrl.regular_files import own_folder, own_path
 from reelrl.stream.ladders import Ladder, write_ladder
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def encode_ladder(
         window = clip.window(segment * frames, frames).load()
         for rung, wanted in enumerate(rungs):
             coded = encode_clip(window, wanted)
-            coded.save(writable_folder(folder / f"rung{rung}") / f"{segment:04d}.ivf")
+            streams = writable_folder(own_folder(folder / f"rung{rung}"))
+            coded.save(own_path(streams / f"{segment:04d}.ivf"))
             sizes[segment, rung] = coded.size_bytes
             psnr[segment, rung] = coded.psnr_y
             ssim[segment, rung] = _mean_ssim(coded)
@@ -83,7 +85,7 @@ def encode_ladder(
             f"{clip.name}: the rungs came out at {shown} kbit/s, which do not rise; spread the qps or kbps"
         )
     ladder = Ladder(clip.name, kbps, chunk_s, sizes, {"psnr": psnr, "ssim": ssim})
-    write_ladder(ladder, folder / "ladder.json")
+    write_ladder(ladder, own_path(folder / "ladder.json"))
     return ladder
 
 

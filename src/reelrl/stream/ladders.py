@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reelrl.errors import ConfigError, ContentError
+from reelrl.files import write_atomic
 from reelrl.stream.trace_files import parse_document, read_text, shown
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def read_ladder(source: Any) -> Ladder:
 
 def write_ladder(ladder: Ladder, path: Path) -> None:
     """Save as our ladder.json."""
-    path.write_text(json.dumps(ladder.as_json()), encoding="utf-8")
+    write_atomic(path, json.dumps(ladder.as_json()))
 
 
 def _from_document(name: str, document: Any) -> Ladder:

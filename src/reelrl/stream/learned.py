@@ -11,6 +11,7 @@ import torch
 
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.files import atomic_path
+from reelrl.regular_files import check_regular
 from reelrl.runs import RunFolder
 from reelrl.stream.policy import MEMORY, AbrPolicy, remember, with_memory
 from reelrl.stream.weights import SHIPPED
@@ -36,6 +37,7 @@ def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path, follow_links=True)
         with safe_open(path, "np") as file:
             metadata = file.metadata() or {}
             tensors = {name: torch.from_numpy(file.get_tensor(name).copy()) for name in file.keys()}  # noqa: SIM118
@@ -54,7 +56,7 @@ def _policy_path(place: Path) -> Path:
     run = RunFolder(place)
     if run.stage != "abr":
         raise CheckpointError(f"{run.folder} is a run of `reel train {run.stage}`; give one of `reel train abr`")
-    return run.artifacts / BEST
+    return run.artifact(BEST)
 
 
 class Learned:

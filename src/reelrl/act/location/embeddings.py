@@ -21,8 +21,9 @@ import torch
 
 from reelrl import checkpoint_file
 from reelrl.errors import CheckpointError, ConfigError, ContentError
-from reelrl.files import cache_dir
+from reelrl.files import cache_dir, explain_os_error
 from reelrl.progress import Progress
+from reelrl.regular_files import RESULT_BYTES, check_regular, own_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,10 +72,14 @@ class Store:
                 "leave --precomputed out, with the videos at hand"
             )
         found = self.eyes.look(data.match(info.id), on_rows)
-        checkpoint_file.save(path, 0, {"rows": found}, {"eyes": self.eyes.facts, "videos": info.digest})
+        checkpoint_file.save(own_path(path), 0, {"rows": found}, {"eyes": self.eyes.facts, "videos": info.digest})
         return found
 
     def _load(self, path: Path, info: MatchInfo) -> NDArray[Any]:
+        try:
+            check_regular(path, limit=RESULT_BYTES)
+        except OSError as error:
+            raise ContentError(explain_os_error(error, path, "read")) from error
         found = checkpoint_file.load(path)
         facts = found.state.get("eyes", {})
         # Through JSON, which has lists where settings have tuples.

@@ -136,7 +136,7 @@ class EyesTrainer(EpochTrainer):
         return -losses, {f"val/{name}": value for name, value in figures.items()}
 
     def keep_best(self) -> None:
-        self.net.save(self.run.artifacts / WEIGHTS)
+        self.net.save(self.run.new_artifact(WEIGHTS))
 
     def _look(self, pictures: Tensor) -> dict[str, Tensor]:
         """In half precision where that is faster; what is said is float32."""

@@ -12,6 +12,7 @@ from torch import nn
 from reelrl import config
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.files import atomic_path, explain_os_error
+from reelrl.regular_files import check_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,7 @@ def load_net(net_type: type[Net], settings_type: type[Any], key: str, path: str 
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path, follow_links=True)
         with safe_open(path, "pt") as file:
             text = (file.metadata() or {})[key]
             tensors = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118

@@ -180,7 +180,7 @@ class LocationTrainer(EpochTrainer):
         return score, by_head | {"val/precision": score}
 
     def keep_best(self) -> None:
-        self.net.save(self.run.artifacts / WEIGHTS)
+        self.net.save(self.run.new_artifact(WEIGHTS))
 
 
 def where_each_is(said: Tensor, moments: Moments, turned: Symmetry | None, enemies: int) -> Tensor:

@@ -19,6 +19,7 @@ from reelrl.content.pictures import save_png
 from reelrl.errors import ConfigError, GameError
 from reelrl.files import writable_folder, write_atomic
 from reelrl.locks import FolderLock
+from reelrl.regular_files import own_folder, own_path, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,11 +127,11 @@ class Collection:
                 )
             path = self.folder / "maps" / f"{name}.json"
             entry.files[f"maps/{name}.json"].check(path)
-            return MapPlan.from_json(path.read_text(), path)
+            return MapPlan.from_json(read_regular(path), path)
         plan = survey(scenario)
-        folder = writable_folder(self.folder / "maps")
-        write_atomic(folder / f"{name}.json", plan.to_json())
-        save_png(folder / f"{name}.png", plan.draw(size=720))
+        folder = writable_folder(own_folder(self.folder / "maps"))
+        write_atomic(own_path(folder / f"{name}.json"), plan.to_json())
+        save_png(own_path(folder / f"{name}.png"), plan.draw(size=720))
         files = {f"maps/{name}{suffix}": FileFacts.of(folder / f"{name}{suffix}") for suffix in (".json", ".png")}
         self.manifest.maps[name] = MapEntry(scenario, files)
         self.manifest.write(self.folder)
@@ -138,7 +139,7 @@ class Collection:
 
     def _agree_with_disk(self) -> None:
         """Clear away what a killed collection left, and forget matches whose folder somebody has removed."""
-        matches = self.folder / "matches"
+        matches = own_folder(self.folder / "matches")
         self.manifest.matches = [entry for entry in self.manifest.matches if (matches / entry.id).is_dir()]
         there = {entry.id for entry in self.manifest.matches}
         for folder in matches.glob("*"):

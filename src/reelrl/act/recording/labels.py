@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from reelrl.act import sightings as seen
 from reelrl.act.game_facts import COLUMN
 from reelrl.errors import ContentError
+from reelrl.regular_files import RESULT_BYTES, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,7 @@ class Labels:
     @classmethod
     def read(cls, path: Path) -> Labels:
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with np.load(io.BytesIO(read_regular(path, RESULT_BYTES)), allow_pickle=False) as arrays:
                 return cls(**{each.name: arrays[each.name] for each in fields(cls)})
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ContentError(f"{path} are no labels of a match ({error}); copy it again or collect anew") from error

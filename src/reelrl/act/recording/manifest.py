@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,7 @@ from reelrl.act.coop_config import VZCoopConfig
 from reelrl.errors import ConfigError, ContentError
 from reelrl.files import explain_os_error, write_atomic
 from reelrl.names import VIDEO_WRITERS, did_you_mean, resolve
+from reelrl.regular_files import RESULT_BYTES, inside, open_binary, own_path, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,18 +94,19 @@ class FileFacts:
 
     @classmethod
     def of(cls, path: Path) -> FileFacts:
-        with _readable(path), path.open("rb") as file:
-            return cls(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
+        with _readable(path), open_binary(path) as file:
+            return cls(hashlib.file_digest(file, "sha256").hexdigest(), os.fstat(file.fileno()).st_size)
 
     def check_size(self, path: Path) -> None:
         """A look that costs nothing and finds files cut short."""
-        with _readable(path):
-            size = path.stat().st_size
+        with _readable(path), open_binary(path) as file:
+            size = os.fstat(file.fileno()).st_size
         if size != self.bytes:
             raise ContentError(f"{path} has {size} bytes, the manifest says {self.bytes}; {_ADVICE}")
 
     def check(self, path: Path) -> None:
         """Compare every byte."""
+        self.check_size(path)  # before reading what may be endless
         if FileFacts.of(path) != self:
             raise ContentError(f"{path} is not the file that was written: its checksum differs; {_ADVICE}")
 
@@ -150,7 +153,7 @@ class Manifest:
         return "val" if number % 20 in _VALIDATION else "test" if number % 20 in _TEST else "train"
 
     def write(self, folder: Path) -> None:
-        write_atomic(folder / NAME, json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n")
+        write_atomic(own_path(folder / NAME), json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -162,7 +165,7 @@ class Manifest:
             )
         try:
             with _readable(path):
-                data = json.loads(path.read_text())
+                data = json.loads(read_regular(path, RESULT_BYTES))
         except ValueError as error:
             raise ContentError(f"{path} is damaged ({error}); copy it again") from error
         schema = data.get("schema") if isinstance(data, dict) else None
@@ -171,7 +174,7 @@ class Manifest:
             advice = "update reelrl" if newer else "collect the matches anew"
             raise ContentError(f"{path} has schema {schema!r}, this reelrl reads {SCHEMA}; {advice}")
         try:
-            return cls(
+            manifest = cls(
                 settings=config.from_mapping(RecordingSettings, data["settings"]),
                 maps={name: MapEntry(entry["scenario"], _files(entry)) for name, entry in data["maps"].items()},
                 matches=[MatchEntry(**{**entry, "files": _files(entry)}) for entry in data["matches"]],
@@ -179,6 +182,9 @@ class Manifest:
             )
         except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise ContentError(f"{path} is not as reelrl writes it ({error!r}); copy it again") from error
+        for name in [f"maps/{each}.json" for each in manifest.maps] + [f"matches/{m.id}" for m in manifest.matches]:
+            inside(folder, name)
+        return manifest
 
 
 def _files(entry: dict[str, Any]) -> dict[str, FileFacts]:

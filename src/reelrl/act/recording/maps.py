@@ -91,7 +91,7 @@ class MapPlan:
         return json.dumps({"name": self.name, "places": places, "walls": self.walls.tolist()}, indent=1)
 
     @classmethod
-    def from_json(cls, text: str, source: object) -> Self:
+    def from_json(cls, text: str | bytes, source: object) -> Self:
         """A plan from its file; `source` is named where the text is none."""
         try:
             data: dict[str, Any] = json.loads(text)

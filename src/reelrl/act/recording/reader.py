@@ -19,7 +19,9 @@ from reelrl.act.recording.manifest import LABELS, TICRATE, FileFacts, Manifest, 
 from reelrl.act.recording.maps import MapPlan
 from reelrl.content.random_access import OpenVideos
 from reelrl.errors import ConfigError, ContentError
+from reelrl.files import explain_os_error
 from reelrl.names import did_you_mean
+from reelrl.regular_files import check_regular, inside, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,7 +98,7 @@ class MatchData:
             raise ConfigError(f"{self.folder} has no map {name!r}{did_you_mean(name, self._manifest.maps)}")
         path = self.folder / "maps" / f"{name}.json"
         self._manifest.maps[name].files[f"maps/{name}.json"].check(path)
-        return MapPlan.from_json(path.read_text(), path)
+        return MapPlan.from_json(read_regular(path), path)
 
     def match(self, name: str) -> RecordedMatch:
         if name not in self._entries:
@@ -117,7 +119,7 @@ class MatchData:
         maps = [entry.files for entry in self._manifest.maps.values()]
         for files in maps + [entry.files for entry in self._manifest.matches]:
             for name, facts in files.items():
-                yield self.folder / name, facts
+                yield inside(self.folder, name), facts
 
 
 class RecordedMatch:
@@ -141,7 +143,12 @@ class RecordedMatch:
         """What a player saw at these rows: uint8 RGB (n, height, width, 3), in the order asked for."""
         if not 0 <= player < self.info.players:
             raise ConfigError(f"player {player} of {self.info.id}, which has players 0 to {self.info.players - 1}")
-        video = self._data.videos.open(self.folder / self._data.settings.video_name(player))
+        path = self.folder / self._data.settings.video_name(player)
+        try:
+            check_regular(path)
+        except OSError as error:
+            raise ContentError(explain_os_error(error, path, "read")) from error
+        video = self._data.videos.open(path)
         if video.frame_count != self.info.frames:
             raise ContentError(
                 f"{video.path} has {video.frame_count} frames, the manifest says {self.info.frames}; copy it again"

@@ -10,16 +10,19 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import os
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, NamedTuple, TextIO, cast, get_args
 
 import numpy as np
 
 from reelrl.act.recording.manifest import Split
 from reelrl.errors import ContentError
 from reelrl.files import explain_os_error
+from reelrl.regular_files import DOCUMENT_BYTES, open_binary, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +67,7 @@ def tables_of_rounds(folder: Path) -> Iterator[tuple[str, int, list[Path]]]:
 def read_track(table: Path) -> Track:
     """A player's table of one round."""
     try:
-        with table.open(newline="", encoding="utf-8") as file:
+        with _open_table(table) as file:
             lines = csv.reader(file)
             header = next(lines)
             columns = [header.index(name) for name in _COLUMNS]
@@ -81,6 +84,11 @@ def read_track(table: Path) -> Track:
         raise ContentError(
             f"{table} is no table of a player ({error!r}); it needs a line per tick with {', '.join(_COLUMNS)}"
         ) from error
+
+
+def _open_table(path: Path) -> TextIO:
+    """Data sets are often folders of links to one store of files, so links are followed here; pipes are not."""
+    return io.TextIOWrapper(open_binary(path, limit=DOCUMENT_BYTES, follow_links=True), "utf-8", newline="")
 
 
 def map_folders(folder: Path) -> list[Path]:
@@ -104,7 +112,7 @@ def pictures_per_second(videos: Path) -> float:
 def read_offsets(folder: Path) -> dict[str, Offsets]:
     path = folder / "time_offset.json"
     try:
-        offsets = json.loads(path.read_bytes())
+        offsets = json.loads(read_regular(path, follow_links=True))
     except OSError as error:
         raise ContentError(
             f"{explain_os_error(error, path, 'read')}; without it nobody knows when the videos begin"
@@ -127,8 +135,10 @@ def read_splits(folder: Path) -> dict[tuple[str, int], Split]:
         if not path.is_file():
             continue
         try:
-            with path.open(newline="", encoding="utf-8") as file:
+            with _open_table(path) as file:
                 found = {(line[match], int(line[number])): line[split] for line in csv.DictReader(file)}
+        except OSError as error:
+            raise ContentError(explain_os_error(error, path, "read")) from error
         except (KeyError, ValueError, csv.Error) as error:
             raise ContentError(f"{path} names no splits ({error!r}); it needs {split}, {match} and {number}") from error
         return {key: cast("Split", each) for key, each in found.items() if each in get_args(Split)}
@@ -162,10 +172,10 @@ def _number_in(name: str) -> int:
 def first_and_last_tick(table: Path) -> tuple[int, int]:
     """Without reading all that is between."""
     try:
-        with table.open("rb") as file:
+        with open_binary(table, limit=DOCUMENT_BYTES, follow_links=True) as file:
             column = next(csv.reader([file.readline().decode()])).index("tick")
             first = file.readline()
-            file.seek(max(0, table.stat().st_size - 4096))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
             last = file.read().rstrip().rpartition(b"\n")[2]
         ends = [int(next(csv.reader([line.decode()]))[column]) for line in (first, last)]
     except OSError as error:
