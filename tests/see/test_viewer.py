@@ -61,7 +61,7 @@ class Client:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.socket.settimeout(20)
         self.socket.connect((host, int(port)))
-        self.socket.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.socket.sendall(f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
         self._file = self.socket.makefile("rb")
 
     def listen(self) -> dict[str, Any]:
