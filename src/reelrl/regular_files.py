@@ -14,12 +14,14 @@ import errno
 import os
 import stat
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from reelrl.errors import ContentError
 from reelrl.files import RefusedFile
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from reelrl.errors import ReelError
 
 DOCUMENT_BYTES = 64 << 20
@@ -56,7 +58,7 @@ def open_regular(
     return descriptor
 
 
-def open_binary(path: str | Path, *, limit: int | None = None, follow_links: bool = False) -> BinaryIO:
+def open_binary(path: str | Path, *, limit: int | None = None, follow_links: bool = False) -> BufferedReader:
     """A regular file to read from."""
     return os.fdopen(open_regular(path, limit=limit, follow_links=follow_links), "rb")
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +50,7 @@ class Use:
 
     name: str
     act: Callable[[Path], Any]
-    make: Callable[[Path], Any] = lambda folder: None
+    make: Callable[[Path], Any] = lambda _folder: None
     may_link: bool = False
     """Users name this one themselves, or data sets are made of links."""
 
@@ -111,8 +115,9 @@ MADE = (
 )
 CHECKPOINT, RUN = "0001-x/checkpoints/00001-step-1", "0001-x"
 READERS = [
-    *(Use(f"mg0000_{kind}.json", lambda f, kind=kind: refuse_none(HandshakeFolder(f).read(0, kind)))
-      for kind in ("rq", "qp", "fb")),
+    Use("mg0000_rq.json", lambda f: refuse_none(HandshakeFolder(f).read(0, "rq"))),
+    Use("mg0000_qp.json", lambda f: refuse_none(HandshakeFolder(f).read(0, "qp"))),
+    Use("mg0000_fb.json", lambda f: refuse_none(HandshakeFolder(f).read(0, "fb"))),
     Use(f"{RUN}/meta.json", lambda f: RunFolder(f / RUN).meta, make_run),
     Use(f"{RUN}/config.yaml", lambda f: RunFolder(f / RUN).stage, make_run),
     Use(f"{RUN}/episodes.jsonl", lambda f: list(RunFolder(f / RUN).episodes()), make_run),
@@ -141,8 +146,9 @@ READERS = [
 ]  # fmt: skip
 
 WRITERS = [
-    *(Use(f"mg0003_{kind}.json", lambda f, kind=kind, message=message: HandshakeFolder(f).write(3, kind, message))
-      for kind, message in (("rq", request_message(REQUEST)), ("qp", {"qp": 30}), ("fb", feedback_message(FEEDBACK)))),
+    Use("mg0003_rq.json", lambda f: HandshakeFolder(f).write(3, "rq", request_message(REQUEST))),
+    Use("mg0003_qp.json", lambda f: HandshakeFolder(f).write(3, "qp", {"qp": 30})),
+    Use("mg0003_fb.json", lambda f: HandshakeFolder(f).write(3, "fb", feedback_message(FEEDBACK))),
     Use(".encoder.lock", lambda f: HandshakeFolder(f).lock(ENCODER).release()),
     Use(".lock", lambda f: FolderLock(f).release()),
     Use(f"{RUN}/.lock", lambda f: Run.open(f / RUN).close(), make_run),
@@ -180,11 +186,18 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
+@cache
+def template(make: Callable[[Path], Any]) -> Path:
+    """What `make` makes, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="reelrl-test-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    make(folder)
+    return folder
+
+
 def prepared(use: Use, tmp_path: Path) -> tuple[Path, Path]:
     """A filled folder, and the name in it at which there is nothing yet."""
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    use.make(folder)
+    folder = shutil.copytree(template(use.make), tmp_path / "folder")
     path = folder / use.name
     path.unlink(missing_ok=True)
     return folder, path
@@ -220,9 +233,7 @@ def test_only_regular_files_of_a_sane_size_are_read(use: Use, kind: str, tmp_pat
 
 @pytest.mark.parametrize("use", [use for use in READERS if use.name in MADE], ids=str)
 def test_a_link_to_the_very_file_that_belongs_there_is_still_refused(use: Use, tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    use.make(folder)
+    folder = shutil.copytree(template(use.make), tmp_path / "folder")
     path = folder / use.name
     moved = path.rename(tmp_path / "moved")
     path.symlink_to(moved)
