@@ -77,11 +77,13 @@ trainings = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(trainings)
 def test_saved_settings_reload_to_the_equal_object(settings: Training) -> None:
     assert config.loads(Training, config.dumps(settings)) == settings
 
 
+@pytest.mark.slow
 @given(trainings, trainings)
 def test_differences_are_all_that_is_needed(settings: Training, base: Training) -> None:
     assert config.merge(base, config.differences(settings, base)) == settings

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 PAGES = [ROOT / "README.md", ROOT / "docs" / "start.md", ROOT / "docs" / "encode.md"]

@@ -78,6 +78,7 @@ def test_hidden_states_are_seeded_and_restored() -> None:
     assert (random.random(), np.random.random()) == first  # noqa: NPY002, RUF100
 
 
+@pytest.mark.slow
 def test_torch_is_seeded_only_where_it_is_imported() -> None:
     program = """
 import json, sys

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from reelrl.act.doom_training import DoomTraining
 
+pytestmark = pytest.mark.slow
+
 torch.set_num_threads(1)
 TERM = ContrastiveTermSettings(weight=0.5, gap_steps=1, proj_dim=8, hidden_dim=8)
 

@@ -27,6 +27,8 @@ from tests.act.makers import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 FRESH_TIC = 9  # when an episode begins: the level's first tics are waited for
 
 

@@ -21,6 +21,8 @@ from tests.act.small_training import small_training
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 torch.set_num_threads(1)
 
 

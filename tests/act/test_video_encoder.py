@@ -67,6 +67,7 @@ def tiny_weights(name: str, folder: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["siglip", "siglip2", "clip", "dinov2", "vivit", "timesformer", "videomae", "vjepa2"])
 @pytest.mark.filterwarnings("ignore")  # what transformers says of its own models
 def test_hub_encoders_load_from_a_folder(name: str, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from tests.agents.worlds import Allowance
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 PRICE, DISCOUNT, GOP = 0.5, 0.8, 8
 MEAN_COST = (1 - PRICE) ** 2 / 2
 BEST_REWARD = (1 - PRICE) ** 3 / 6 + PRICE * (1 - PRICE) ** 2 / 2

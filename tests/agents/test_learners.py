@@ -53,6 +53,7 @@ def share_right(act: Any, options: tuple[int, ...] = (4, 4, 4)) -> float:
     return float(np.mean(rewards))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("settings", [PPO, DQN], ids=["ppo", "dqn"])
 def test_a_bandit_with_known_answers_is_solved(settings: LearnerSettings, seed: int) -> None:

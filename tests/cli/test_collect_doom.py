@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,14 @@ from reelrl.act import engines
 from reelrl.act.recording.reader import MatchData
 from reelrl.cli.main import main
 from tests.act.makers import engine_of
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--players", "2", "--seconds", "3", "--video", "lossless")
-SOON_S = 20.0
 
 
 @pytest.fixture
@@ -43,15 +44,15 @@ def collecting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def players_of(pid: int) -> list[int]:
     """The players of the match that a process is playing, once they are there."""
-    until = time.monotonic() + SOON_S
-    while time.monotonic() < until:
-        children = [
-            int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
-        ]
-        if len(children) == 2 and all(len(engines.states(child)) >= 2 for child in children):
-            return children
-        time.sleep(0.01)
-    raise AssertionError("no match is on")
+    found: list[int] = []
+
+    def there() -> bool:
+        files = Path(f"/proc/{pid}/task").glob("*/children")
+        found[:] = [int(child) for file in files for child in file.read_text().split()]
+        return len(found) == 2 and all(len(engines.states(child)) >= 2 for child in found)
+
+    until(there, "no match was on")
+    return found
 
 
 def unfinished(data: Path) -> list[Path]:
@@ -103,10 +104,7 @@ def test_after_kill_9_the_same_command_completes_the_set(collecting: subprocess.
     data = tmp_path / "data"
     kept = len(MatchData.open(data).matches)
     assert kept >= 1
-    until = time.monotonic() + SOON_S
-    while any(engines.states(player) for player in players) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(engines.states(player) for player in players)
+    until(lambda: not any(engines.states(player) for player in players))
     assert main(["collect", "doom", "--matches", str(kept + 1), "-o", str(data), *SHORT]) == 0
     assert unfinished(data) == []
     assert len(MatchData.open(data).matches) == kept + 1
@@ -117,7 +115,7 @@ def test_ctrl_c_keeps_the_match_that_is_being_played(collecting: subprocess.Pope
     players_of(collecting.pid)
     before = len(MatchData.open(tmp_path / "data").matches)
     collecting.send_signal(signal.SIGINT)
-    told, _ = collecting.communicate(timeout=SOON_S)
+    told, _ = collecting.communicate(timeout=HANG_S)
     assert collecting.returncode == 130
     assert "the same command goes on" in told
     assert len(MatchData.open(tmp_path / "data").matches) >= before
@@ -132,8 +130,8 @@ def test_a_second_ctrl_c_ends_at_once_and_leaves_no_half_match(
     assert collecting.stdout is not None
     assert any(line.startswith("stop ") for line in collecting.stdout)
     collecting.send_signal(signal.SIGINT)
-    assert collecting.wait(SOON_S) == 130
-    assert not any(engines.states(player) for player in players)
+    assert collecting.wait(HANG_S) == 130
+    until(lambda: not any(engines.states(player) for player in players))
     assert unfinished(tmp_path / "data") == []
     list(MatchData.open(tmp_path / "data").check())
 

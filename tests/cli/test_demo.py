@@ -19,6 +19,7 @@ from reelrl.encode import EncoderSettings, encode_clip
 from reelrl.evaluation import demo
 from reelrl.evaluation.demo_page import choose_scene
 from tests.evaluation.test_page import checked, outside_sources
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,12 +39,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
         [sys.executable, "-W", "error", "-m", "reelrl.cli.main", *ARGUMENTS, "--out", str(folder), "--json"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
     )
     assert child.returncode == 0, child.stderr
     return folder, json.loads(child.stdout)
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_fetches_nothing_from_outside(made: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = made
     markup = (folder / "index.html").read_text(encoding="utf-8")
@@ -116,6 +118,7 @@ def test_a_clip_without_motion_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "reelrl.cli.main", "demo", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
@@ -123,7 +126,7 @@ def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
         assert child.stderr is not None
         assert child.stdout.readline().startswith("clip ")
         child.send_signal(signal.SIGINT)
-        assert child.wait(30) == 130
+        assert child.wait(HANG_S) == 130
         assert child.stderr.read() == "stopped  interrupted by Ctrl+C\n"
     assert list(tmp_path.iterdir()) == []
 

@@ -18,6 +18,7 @@ from reelrl.content.clip import Clip
 from reelrl.content.writers import write_video
 from tests.encode.fixtures import own_cache  # noqa: F401
 from tests.encode.makers import scene
+from tests.waiting import HANG_S
 
 CLIP = scene("street", 40, (64, 64))
 QUICK = ["--preset", "12", "--bitrate", "40"]
@@ -114,10 +115,11 @@ def test_what_cannot_be_done_is_refused_before_the_work(
     assert names_in(folder) == ["in.y4m"]
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_passes_are_shown(folder: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "reelrl.cli.main", "encode", "in.y4m", "-o", "out.mkv", *QUICK, *REPLAY]
-    done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, text=True, timeout=HANG_S, check=True)
     os.close(theirs)
     shown = os.read(ours, 100_000).decode()
     os.close(ours)
@@ -126,6 +128,7 @@ def test_on_a_terminal_the_passes_are_shown(folder: Path) -> None:
     assert done.stdout.startswith("policy")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
     Path("out.mkv").write_bytes(b"old")
     write_video("long.y4m", scene("street", 120, (352, 288)))
@@ -138,7 +141,7 @@ def test_ctrl_c_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
         while b"prepare" not in shown:  # the first bar: the work is under way
             shown += os.read(ours, 1000)
         program.send_signal(signal.SIGINT)
-        assert program.wait(30) == 130
+        assert program.wait(HANG_S) == 130
     os.close(ours)
     assert Path("out.mkv").read_bytes() == b"old"
     assert names_in(folder) == before

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,18 +12,18 @@ import pytest
 from reelrl.cli.main import main
 from reelrl.evaluation.minigop_baseline import read_baseline
 from tests.encode.fixtures import own_cache
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 __all__ = ["own_cache"]
 
 CLIPS = ["generated:street?size=128x96&frames=12", "generated:talk?size=128x96&frames=12"]
 QUICK = ["--clips", *CLIPS, "--qps", "30,38,46,54", "--preset", "10", "--keyint", "33"]
-DEADLINE_S = 60.0
 
 
+@pytest.mark.slow
 def test_the_command_from_clips_to_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, baseline = tmp_path / "out", tmp_path / "crf.json"
     wanted = ["--only", "crf-replay", "--jobs", "1", "--out", str(out), "--baseline", str(baseline)]
@@ -65,6 +64,7 @@ def test_what_cannot_be_is_refused(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
 def test_killed_with_all_its_processes_it_goes_on_where_it_stood(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "reelrl.cli.main", "evaluate", "minigop", *QUICK, "--only", "vbr1"]
@@ -76,13 +76,13 @@ def test_killed_with_all_its_processes_it_goes_on_where_it_stood(tmp_path: Path)
         stderr=subprocess.DEVNULL,
     )
     kept = tmp_path / "cache" / "minigop"
-    eventually(lambda: len(list(kept.glob("*.json"))) >= 3 or first.poll() is not None)
+    until(lambda: len(list(kept.glob("*.json"))) >= 3 or first.poll() is not None)
     first.kill()
     assert first.wait() == -9
-    eventually(lambda: not processes_of(first.pid))
+    until(lambda: not processes_of(first.pid))
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.json")}
     again = [*command, "--jobs", "1", "--out", str(tmp_path / "again")]
-    subprocess.run(again, env=environment, check=True, capture_output=True, timeout=DEADLINE_S)
+    subprocess.run(again, env=environment, check=True, capture_output=True, timeout=HANG_S)
     assert len(before) >= 3
     assert all(path.stat().st_mtime_ns == made for path, made in before.items())
     assert len(rows_in(tmp_path / "again")) == 2 * 4 * 3
@@ -90,13 +90,6 @@ def test_killed_with_all_its_processes_it_goes_on_where_it_stood(tmp_path: Path)
 
 def rows_in(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / "points.csv").read_text().splitlines()))
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end_s, "it never came true"
-        time.sleep(0.02)
 
 
 def processes_of(group: int) -> list[str]:

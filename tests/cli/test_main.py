@@ -14,6 +14,7 @@ from reelrl import __version__
 from reelrl.cli import main as cli
 from reelrl.cli import options
 from reelrl.errors import ContentError, EncoderError
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     import argparse
@@ -60,6 +61,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert text in out
 
 
+@pytest.mark.slow
 def test_help_answers_in_half_a_second_and_imports_no_command() -> None:
     # CPU time, as a busy machine would not be this command's fault; it never waits for anything.
     program = (
@@ -193,7 +195,7 @@ def test_ctrl_c_exits_130_with_one_line() -> None:
         assert child.stderr is not None
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
-        assert child.wait(10) == 130
+        assert child.wait(HANG_S) == 130
         assert child.stderr.read() == "stopped  interrupted by Ctrl+C\n"
 
 

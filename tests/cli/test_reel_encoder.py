@@ -16,6 +16,7 @@ from reelrl.encode import EncoderSettings, encode_clip
 from tests.encode.fixtures import own_cache  # noqa: F401
 from tests.encode.handshakes import ENCODER
 from tests.encode.makers import scene
+from tests.waiting import HANG_S
 
 CLIP = scene("street", 12, (64, 64))
 
@@ -123,9 +124,10 @@ def test_help_and_wrong_usage_leave_their_statuses() -> None:
     assert main(["--no-such-flag"]) == 2
 
 
+@pytest.mark.slow
 def test_it_is_a_program(clip_path: Path) -> None:
     command = [*ENCODER, "--input", "in.y4m", "--o", "out.ivf", "--qp", "50", "--preset", "12"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("coded  out.ivf")
     assert done.stdout.rstrip().endswith("cqp alone, one pass")

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +15,13 @@ from reelrl import config
 from reelrl.cli.main import main
 from reelrl.runs import RunFolder
 from reelrl.see.training import AutoEncoderTraining
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 SMALL = ["--device", "cpu", "--set", "model.widths=[[2,2],[2,2],[2,2]]", "--set", "log_every=4", "--set", "keep=9"]
 GAME = ["--source", "ale:Breakout"]
@@ -68,10 +70,7 @@ def started(root: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def wait_for_checkpoints(root: Path, count: int) -> RunFolder:
-    end_s = time.monotonic() + 180
-    while len(list(root.glob("*/checkpoints/0*"))) < count:
-        assert time.monotonic() < end_s, "no checkpoint came"
-        time.sleep(0.02)
+    until(lambda: len(list(root.glob("*/checkpoints/0*"))) >= count, "no checkpoint came")
     return only_run(root)
 
 
@@ -106,7 +105,7 @@ def test_ctrl_c_saves_and_succeeds_and_resume_goes_on_to_the_same_bits(
     running = started(tmp_path / "stopped", "--frames", "100000", "--set", "save_every=3")
     run = wait_for_checkpoints(tmp_path / "stopped", 1)
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate(timeout=HANG_S)
     assert running.returncode == 0
     assert "stop   after this frame" in said
     assert f"--resume {run.folder}" in said.splitlines()[-1]
@@ -123,7 +122,7 @@ def test_after_kill_9_resume_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     running = started(tmp_path / "killed", "--frames", "100000", "--set", "save_every=3")
     run = wait_for_checkpoints(tmp_path / "killed", 2)
     os.kill(running.pid, signal.SIGKILL)
-    running.communicate(timeout=60)
+    running.communicate(timeout=HANG_S)
     saved = run.checkpoints.latest()
     assert saved is not None
     frames = str(saved.step + 4)

@@ -23,9 +23,12 @@ from reelrl.encode.superblock_env import SuperblockQpEnv
 from reelrl.errors import CheckpointError, ConfigError, RunError
 from reelrl.evaluation.superblock_training import SuperblockTrainer, SuperblockTraining
 from reelrl.runs import Run, RunFolder
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 CLIP = "generated:street?size=128x96&frames=6"
 SHORT = ["--total-iteration", "8", "--eval-freq", "20", "--save-freq", "12", "--set", "learner.hidden=[8]"]
@@ -174,7 +177,7 @@ def test_ctrl_c_on_the_real_command(tmp_path: Path) -> None:
         while len(monitor.read_text().splitlines()) < 4 and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 130
     assert printed.splitlines()[-1].startswith("next   reel train superblock --resume")
     assert frames_in(monitor.with_name("interrupted_encoder_video.ivf")) == 6

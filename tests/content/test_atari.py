@@ -15,6 +15,7 @@ def test_listed_sizes_are_those_of_the_console(game: str) -> None:
     assert _screen_size(game) == GAMES[game]
 
 
+@pytest.mark.slow
 def test_seeds_play_differently_and_each_plays_the_same() -> None:
     hashes = [atari_clip("Breakout", frames=60, seed=seed).content_hash for seed in (1, 2, 1)]
     assert hashes[0] == hashes[2] != hashes[1]

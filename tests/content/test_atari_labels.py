@@ -11,6 +11,8 @@ from reelrl.content.atari import console_of
 from reelrl.content.atari_labels import PLACES, Place, labelled_shots
 from reelrl.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 EACH = [(game, name) for game, places in PLACES.items() for name in places]
 
 

@@ -18,6 +18,8 @@ from tests.content.makers import encode, noise_frames, smooth_frames
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 THERE = catalogue()
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,14 @@ import pytest
 from reelrl.content.feed_process import FeedProcess
 from reelrl.content.feeds import ClipFeed, Position, RenderFeed, open_feed
 from reelrl.errors import ConfigError, ContentError
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reelrl.content.feeds import Feed, Shot
+
+pytestmark = pytest.mark.slow
 
 
 class Drift(gym.Env[Any, Any]):
@@ -165,12 +167,11 @@ def test_a_feed_ends_when_its_reader_is_killed() -> None:
         "import os, signal\nfrom reelrl.content.feed_process import FeedProcess\n"
         "feed = FeedProcess('ale:Breakout')\nprint(feed.pid, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=HANG_S, check=False
+    )
     assert done.returncode == -signal.SIGKILL
-    deadline_s = time.monotonic() + 20
-    while _runs(int(done.stdout)) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert not _runs(int(done.stdout))
+    until(lambda: not _runs(int(done.stdout)))
 
 
 def _runs(pid: int) -> bool:

@@ -39,6 +39,7 @@ def test_a_recipe_gives_the_same_bytes_for_ever(style: str) -> None:
     assert small(style).content_hash == HASHES[style]
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same() -> None:
     program = (
         "from reelrl.content.generated import generated_clip as g;"

@@ -55,6 +55,7 @@ def test_its_description_is_true(clip: Clip) -> None:
     assert clip.source
 
 
+@pytest.mark.slow
 def test_it_can_start_anywhere(clip: Clip) -> None:
     middle = clip.frame_count // 2
     assert list(clip.frames(middle)) == list(clip)[middle:]
@@ -76,6 +77,7 @@ def test_its_frames_differ_from_each_other(clip: Clip) -> None:
     assert len({frame.data.tobytes() for frame in clip}) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_name_opens_the_clip_again(name: str) -> None:
     clip = open_clip(name)

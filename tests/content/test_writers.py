@@ -121,6 +121,7 @@ def test_closing_twice_is_harmless_and_writing_after_it_is_refused(tmp_path: Pat
     assert list(IvfReader(tmp_path / "a.ivf")) == [b"x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".y4m", ".yuv"])
 def test_a_full_disk_is_reported_and_nothing_half_written_stays(
     small_disk: Path, av1_packets: list[bytes], suffix: str
@@ -140,6 +141,7 @@ def write_too_much(path: Path, packets: list[bytes]) -> None:
         write_bitstream(path, packets * (2_000_000 // sum(map(len, packets))), 64, 48, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.ivf", "a.mp4", "a.y4m"])
 def test_folders_that_are_missing_or_read_only_are_reported(
     tmp_path: Path, read_only_folder: Path, av1_packets: list[bytes], name: str

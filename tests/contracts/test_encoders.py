@@ -71,6 +71,7 @@ CLIPS = [entry.clip for entry in catalogue() if not entry.clip.name.startswith("
 """Games always, and what `REELRL_DATA` adds."""
 
 
+@pytest.mark.slow
 @each_structure
 @pytest.mark.parametrize("clip", CLIPS, ids=lambda clip: clip.name)
 def test_reconstruction_is_what_dav1d_decodes_of_every_clip(backend: str, structure: str, clip: Clip) -> None:

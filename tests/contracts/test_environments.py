@@ -61,12 +61,14 @@ def test_every_registered_environment_is_here() -> None:
     assert {identifier for identifier, _ in VARIANTS} == set(names.ENVIRONMENTS)
 
 
+@pytest.mark.slow
 def test_gymnasium_has_nothing_to_say(env: gymnasium.Env[Any, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env.unwrapped)
 
 
+@pytest.mark.slow
 def test_stable_baselines_has_nothing_to_say(env: gymnasium.Env[Any, Any]) -> None:
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     if isinstance(env.observation_space, gymnasium.spaces.Box) and len(env.observation_space.shape) == 2:

@@ -29,7 +29,7 @@ def busy_processes(count: int) -> Iterator[None]:
 def stream_of(backend: str, structure: str = "low_delay", preset: int = 12, frames: int = 30) -> bytes:
     """A stream that depends on its arguments only; also run by spawned processes."""
     clip = scene("street", frames)
-    return bytes_of(coded(clip, settings_for(clip, backend, structure, preset=preset, deadline_s=20)))
+    return bytes_of(coded(clip, settings_for(clip, backend, structure, preset=preset)))
 
 
 def streams_in_threads(sessions: int, threads: int, preset: int) -> set[bytes]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,7 @@ import numpy as np
 from reelrl import names
 from reelrl.content.generated import generated_clip
 from reelrl.encode import EncoderSession, EncoderSettings, probe
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +52,7 @@ def scene(style: str = "street", frames: int = 12, size: tuple[int, int] = (WIDT
 
 def settings_for(clip: Clip, backend: str, structure: str = "low_delay", **changes: Any) -> EncoderSettings:
     """Quick settings of a clip's size; random access with mini-GOPs of four."""
-    usual: dict[str, Any] = {"preset": 10, "deadline_s": 30.0}
+    usual: dict[str, Any] = {"preset": 10, "deadline_s": HANG_S}
     if structure == "random_access":
         usual["hierarchical_levels"] = 2
     return EncoderSettings(backend=backend, structure=structure, **usual | changes).for_clip(clip)  # type: ignore[arg-type]
@@ -92,7 +96,7 @@ def thread_count() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 
 
-def threads_fall_to(count: int, within_s: float = 5.0) -> bool:
+def threads_fall_to(count: int, within_s: float = HANG_S) -> bool:
     """Whether no more than `count` threads are left soon; a joined thread may take a moment to leave the system."""
     give_up = time.monotonic() + within_s
     while thread_count() > count and time.monotonic() < give_up:
@@ -100,12 +104,29 @@ def threads_fall_to(count: int, within_s: float = 5.0) -> bool:
     return thread_count() <= count
 
 
+def all_threads_rest() -> bool:
+    """Whether every other thread of this process sleeps, at ten looks in a row: none of them has work or a turn."""
+    own = threading.get_native_id()
+    for _ in range(10):
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if int(task.name) != own and (task / "stat").read_text().rpartition(")")[2].split()[0] != "S":
+                    return False
+        time.sleep(0.001)
+    return True
+
+
+def hurry(session: Session, deadline_s: float) -> None:
+    """A shorter deadline from here on: on a busy machine to open an encoder takes longer than a test wants to wait."""
+    session.settings = replace(session.settings, deadline_s=deadline_s)
+
+
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def run_python(
-    code: str, *, timeout_s: float = 60, environment: Mapping[str, str] | None = None
+    code: str, *, timeout_s: float = HANG_S, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of its own; libraries are loaded once per process, so a broken one needs a fresh process."""
     return subprocess.run(

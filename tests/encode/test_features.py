@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from reelrl.content.frame import Plane
 
+pytestmark = pytest.mark.slow
+
 sizes = st.tuples(st.integers(1, 75), st.integers(1, 75)).map(lambda halves: (2 * halves[0], 2 * halves[1]))
 
 

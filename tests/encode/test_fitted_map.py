@@ -126,6 +126,7 @@ def test_as_a_controller_it_sends_its_maps_in_the_environment() -> None:
     env.close()
 
 
+@pytest.mark.slow
 def test_a_fit_tells_how_it_came_about() -> None:
     policy = fitted()
     facts = policy.facts

@@ -59,6 +59,7 @@ requests = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(requests)
 def test_a_request_comes_back_as_it_was(request: MiniGopRequest) -> None:
     text = json.dumps(request_message(request, session="s"))

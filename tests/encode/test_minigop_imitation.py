@@ -79,6 +79,7 @@ def test_deltas_of_another_plan_are_refused() -> None:
         fit([(episode(0), [1.0, 2.0, 3.0])])
 
 
+@pytest.mark.slow
 def test_the_file_gives_the_same_rule_and_the_same_stream(tmp_path: Path) -> None:
     rule = Imitation(LAW.tolist(), {"without": "derf"})
     rule.save(tmp_path / "rule.json")

@@ -118,10 +118,12 @@ def through_a_cut(goal: Goal) -> tuple[Clip, MiniGopRun]:
     return clip, run_controller(prepared.source(kbps=round(prepared.kbps_at(40)), goal=goal), LeakyBucket())
 
 
+@pytest.mark.slow
 def test_the_bits_of_a_clip_are_met_without_looking_ahead() -> None:
     assert abs(through_a_cut("vbr")[1].rate_error) < 0.05
 
 
+@pytest.mark.slow
 def test_the_bucket_takes_a_cut() -> None:
     clip, run = through_a_cut("cbr")
     late, _ = buffer_use([packet.size for packet in run.packets], clip.fps, run.episode.kbps, run.episode.buffer_s)

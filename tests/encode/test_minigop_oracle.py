@@ -18,6 +18,8 @@ from reelrl.errors import ConfigError
 from reelrl.evaluation.minigop import Contestant
 from tests.encode.makers import scene
 
+pytestmark = pytest.mark.slow
+
 QUICK = replace(RANDOM_ACCESS, hierarchical_levels=3, preset=10)
 KBPS = 60.0
 

@@ -24,6 +24,8 @@ from reelrl.encode.minigop_source import LOW_DELAY, RANDOM_ACCESS
 from reelrl.errors import ConfigError
 from tests.encode.makers import bytes_of, scene, squared_error
 
+pytestmark = pytest.mark.slow
+
 QUICK = replace(RANDOM_ACCESS, hierarchical_levels=3, preset=10)
 CLIP = scene(frames=44)
 

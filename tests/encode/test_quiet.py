@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from reelrl.encode import EncoderSession
+from reelrl.encode import EncoderSession, quiet
 from reelrl.encode.quiet import ThreadWatch, threads_started_by
 from tests.encode.makers import bytes_of, coded, open_files, scene, settings_for
+from tests.waiting import HANG_S, until
 
 
 def name_of_this_thread() -> str:
@@ -60,7 +61,7 @@ def test_an_error_in_starting_leaves_the_name_as_it_was() -> None:
     assert name_of_this_thread() == before
 
 
-def test_waiting_ends_when_the_threads_sleep_and_not_before() -> None:
+def test_waiting_ends_when_the_threads_sleep_or_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     over, busy = threading.Event(), threading.Event()
     busy.set()
 
@@ -72,27 +73,24 @@ def test_waiting_ends_when_the_threads_sleep_and_not_before() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     watch = ThreadWatch([thread.native_id or 0])
-    threading.Timer(0.02, busy.clear).start()
-    watch.wait()
+    watch.wait()  # ends at its limit: the thread works on
     busy.clear()
-    time.sleep(0.05)
-    started = time.thread_time()
+    until(lambda: quiet._sleeps(watch._files[0]))
+    monkeypatch.setattr(quiet, "_LIMIT_S", HANG_S)
     watch.wait()
-    assert time.thread_time() - started < 0.02
     over.set()
     thread.join()
     watch.close()
 
 
-def test_threads_that_ended_rest() -> None:
+def test_threads_that_ended_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     files = open_files()
     thread = threading.Thread(target=time.sleep, args=(0.05,))
     thread.start()
     watch = ThreadWatch([thread.native_id or 0, 2**22 + 1])
     thread.join()
-    started = time.thread_time()
+    monkeypatch.setattr(quiet, "_LIMIT_S", HANG_S)
     watch.wait()
-    assert time.thread_time() - started < 0.05
     watch.close()
     assert open_files() <= files
 

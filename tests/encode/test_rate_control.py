@@ -32,6 +32,7 @@ def vbr(backend: str, structure: str, target_kbps: float = 100.0, **changes: Any
     return settings_for(clip(), backend, structure, **usual | changes)
 
 
+@pytest.mark.slow
 @each_vbr
 @pytest.mark.parametrize("target_kbps", TARGETS)
 def test_one_pass_vbr_comes_within_half_of_its_target(backend: str, structure: str, target_kbps: float) -> None:
@@ -40,6 +41,7 @@ def test_one_pass_vbr_comes_within_half_of_its_target(backend: str, structure: s
     assert 0.5 * target_kbps < done.kbps < 1.5 * target_kbps
 
 
+@pytest.mark.slow
 @each_vbr
 @pytest.mark.parametrize("target_kbps", TARGETS)
 def test_two_pass_vbr_comes_within_a_third_of_its_target(backend: str, structure: str, target_kbps: float) -> None:
@@ -48,6 +50,7 @@ def test_two_pass_vbr_comes_within_a_third_of_its_target(backend: str, structure
     assert 0.67 * target_kbps < done.kbps < 1.33 * target_kbps
 
 
+@pytest.mark.slow
 @each_vbr
 def test_two_pass_vbr_repeats_itself_to_the_byte(backend: str, structure: str) -> None:
     settings = vbr(backend, structure)
@@ -57,6 +60,7 @@ def test_two_pass_vbr_repeats_itself_to_the_byte(backend: str, structure: str) -
     assert one != bytes_of(coded(clip(), settings)), "the statistics change the stream"
 
 
+@pytest.mark.slow
 @each_vbr
 def test_one_pass_vbr_repeats_itself_on_one_thread(backend: str, structure: str) -> None:
     short = scene("street", 30)
@@ -64,6 +68,7 @@ def test_one_pass_vbr_repeats_itself_on_one_thread(backend: str, structure: str)
     assert len({bytes_of(coded(short, settings)) for _ in range(3)}) == 1
 
 
+@pytest.mark.slow
 @each_backend
 @pytest.mark.parametrize("target_kbps", TARGETS)
 def test_cbr_comes_within_twice_its_target(backend: str, target_kbps: float) -> None:
@@ -164,6 +169,7 @@ def test_a_first_pass_lies_in_the_cache() -> None:
     assert list((cache_dir() / "first-pass").glob("*.bin"))
 
 
+@pytest.mark.slow
 def test_with_statistics_libaom_finds_scene_cuts() -> None:
     cuts = scene("cuts", 60, SIZE)
     keys = [

@@ -53,6 +53,7 @@ def test_a_target_that_is_none_is_refused(target_kbps: float) -> None:
         bucket(target_kbps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("target_kbps", [60.0, 150.0])
 def test_it_holds_a_bitrate_over_a_real_encoder(backend: str, target_kbps: float) -> None:

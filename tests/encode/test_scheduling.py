@@ -39,6 +39,7 @@ def test_no_thread_is_in_real_time_while_and_after_a_session_works(backend: str,
     assert classes() == {ORDINARY}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_no_thread_is_in_real_time_when_threads_open_sessions_at_once(backend: str) -> None:
     clip = scene("street", 2, (64, 64))

@@ -50,6 +50,7 @@ def test_a_run_without_callbacks_is_a_plain_encode(path: str, tmp_path: Path) ->
     assert list(VideoReader(out)) == [packet.recon for packet in plain.packets]
 
 
+@pytest.mark.slow
 def test_offsets_of_the_callback_are_those_of_the_stream(path: str) -> None:
     script = Script()
     script.register_callbacks(get_deltaq_offset=offsets)

@@ -22,6 +22,7 @@ def found() -> tuple[Found, ...]:
     return tuple(search(scene(frames=3), QUICK, METRICS))
 
 
+@pytest.mark.slow
 def test_the_map_found_saves_what_it_says() -> None:
     clip = scene(frames=3)
     curves = LocalCurve.around(clip, QUICK.encoder, METRICS)

@@ -22,12 +22,14 @@ from reelrl.encode.decoding import decode
 from reelrl.encode.maps import MAP_FEATURES, ZERO_MAP, action_of, feature_map
 from reelrl.encode.superblock_env import Av1GymEnv, SuperblockQpEnv
 from reelrl.errors import ContentError, EncoderError
-from tests.encode.makers import BACKENDS, SUPERBLOCKS, scene, thread_count
+from tests.encode.makers import BACKENDS, SUPERBLOCKS, scene, thread_count, threads_fall_to
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+pytestmark = pytest.mark.slow
 
 RECIPE = "generated:street?size=128x96&frames=8"
 FRAMES = 8
@@ -311,7 +313,7 @@ def test_no_thread_outlives_close_or_the_environment() -> None:
         del env
         gc.collect()
         assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("encoder-")]
-    assert thread_count() <= before
+    assert threads_fall_to(before)
 
 
 def test_a_closed_environment_opens_again(env: SuperblockQpEnv) -> None:

@@ -16,6 +16,8 @@ from tests.encode.makers import BACKENDS, SUPERBLOCKS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 RECIPE = "generated:street?size=128x96&frames=5"
 WORKERS = 2
 MAPS = np.random.default_rng(0).integers(0, 7, (8, WORKERS, SUPERBLOCKS))

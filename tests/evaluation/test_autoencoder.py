@@ -43,6 +43,8 @@ from reelrl.see.yardsticks import shrunk
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SOURCE = "ale:Breakout"
 
 

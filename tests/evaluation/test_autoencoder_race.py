@@ -35,6 +35,8 @@ from reelrl.see.yardsticks import Yardsticks, through_small
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:

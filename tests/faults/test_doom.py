@@ -21,11 +21,12 @@ from reelrl.act.shared_pictures import SharedPictures
 from reelrl.cli.main import main
 from reelrl.errors import ContentError, GameError, ReelError
 from tests.act.makers import NO_OP, Footprint, coop_env, engine_of, footprint, small_config, together
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SOON_S = 10.0
+pytestmark = pytest.mark.slow
 
 # A trainer in a process of its own: it prints the players' process ids, then plays until it is stopped.
 TRAINER = """
@@ -47,7 +48,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture
 def env() -> Iterator[Any]:
-    env = coop_env(3)
+    env = coop_env(3, deadline_s=3600.0)  # what is noticed is not noticed by waiting
     env.reset()
     yield env
     env.close()
@@ -80,11 +81,9 @@ def test_a_killed_player_is_named_soon_and_takes_its_match_along(env: Any, victi
     held = footprint(env.pids)
     pid = env.pids[victim]
     os.kill(pid if of == "player" else engine_of(pid), signal.SIGKILL)
-    started = time.monotonic()
     with pytest.raises(GameError, match=f"player_{victim}"):
         play(env)
-    assert time.monotonic() - started < SOON_S
-    assert held.left() == []
+    assert held.left_after(HANG_S) == []
     with pytest.raises(GameError):
         env.step(together(env, NO_OP))
 
@@ -109,21 +108,21 @@ def test_a_stuck_player_is_named_when_its_time_is_up(of: str) -> None:
     os.kill(env.pids[1] if of == "player" else engine_of(env.pids[1]), signal.SIGSTOP)
     with pytest.raises(GameError, match=r"player_1: stopped by a signal, and no answer for 1.5 s"):
         play(env)
-    assert held.left() == []
+    assert held.left_after(HANG_S) == []
 
 
 def test_ctrl_c_in_the_middle_of_a_step_leaves_nothing(trainer: subprocess.Popen[str]) -> None:
     held = footprint(players_of(trainer))
     trainer.send_signal(signal.SIGINT)
-    assert trainer.wait(SOON_S) == 130
-    assert held.left() == []
+    assert trainer.wait(HANG_S) == 130
+    assert held.left_after(HANG_S) == []
 
 
 def test_ctrl_c_while_the_players_meet_leaves_nothing(trainer: subprocess.Popen[str]) -> None:
     starting = starting_match(trainer.pid)
     trainer.send_signal(signal.SIGINT)
-    assert trainer.wait(SOON_S) != 0
-    assert starting.left_after(SOON_S) == []  # a player that was being started may take a moment to notice
+    assert trainer.wait(HANG_S) != 0
+    assert starting.left_after(HANG_S) == []  # a player that was being started may take a moment to notice
 
 
 def starting_match(trainer: int) -> Footprint:
@@ -144,15 +143,14 @@ def test_a_killed_trainer_leaves_nothing(trainer: subprocess.Popen[str], stuck: 
         os.kill(engine_of(players[0]), signal.SIGSTOP)
         time.sleep(0.3)
     trainer.kill()
-    assert held.left_after(SOON_S) == []
+    assert held.left_after(HANG_S) == []
 
 
 def test_a_trainer_that_crashes_or_forgets_to_close_leaves_nothing() -> None:
     code = TRAINER.partition("try:")[0] + "env.step(together(env, 0))\nraise RuntimeError('trainer')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
     assert "RuntimeError: trainer" in done.stderr
-    for pid in map(int, done.stdout.split()):
-        assert engines.states(pid) == []
+    until(lambda: not any(engines.states(int(pid)) for pid in done.stdout.split()))
 
 
 def test_an_environment_that_is_dropped_ends_its_match() -> None:
@@ -160,7 +158,7 @@ def test_an_environment_that_is_dropped_ends_its_match() -> None:
     env.reset()
     held = footprint(env.pids)
     del env
-    assert held.left() == []
+    assert held.left_after(HANG_S) == []
 
 
 def test_a_fork_of_the_trainer_does_not_end_the_match() -> None:
@@ -195,7 +193,7 @@ def test_a_taken_port_names_the_process_that_holds_it() -> None:
 
 def test_a_port_that_is_lost_while_players_start_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check before the start cannot see this: the engine crashes on it and takes its process along."""
-    kept_before = set(engines.SHARED_MEMORY.glob("ViZDoom*"))
+    before = set(engines.leftovers().shared_memory)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("", 0))
         offered = iter([taken.getsockname()[1], ports.free_port()])
@@ -204,7 +202,8 @@ def test_a_port_that_is_lost_while_players_start_is_given_up_for_another(monkeyp
         env.reset()
     play(env, 2)
     env.close()
-    assert set(engines.SHARED_MEMORY.glob("ViZDoom*")) <= kept_before
+    # Engines of others may start meanwhile; what they made and do not map yet is soon theirs.
+    until(lambda: set(engines.leftovers().shared_memory) <= before, "memory that nobody uses stayed")
 
 
 @pytest.mark.parametrize(
@@ -212,10 +211,8 @@ def test_a_port_that_is_lost_while_players_start_is_given_up_for_another(monkeyp
 )
 def test_a_scenario_that_cannot_be_played_is_told_before_anything_starts(path: str, words: str) -> None:
     env = VizDoomCoopParallelEnv(VZCoopConfig(config_path=path))
-    started = time.monotonic()
     with pytest.raises(ReelError, match=words):
         env.reset()
-    assert time.monotonic() - started < 5
     assert env.pids == []
 
 
@@ -240,7 +237,7 @@ def test_the_doctor_finds_what_a_dead_trainer_left_and_removes_it_when_asked(
     path = scenario.prepare("nine_rooms", folder)
     memory = SharedPictures(1, *config.picture_size)
     group = PlayerGroup([match._part(config, 0, 0, ports.free_port(), path, folder, vizdoom.exe_path)], memory, [0])
-    group.hear(60)
+    group.hear(HANG_S)
     held = footprint(group.pids)
 
     main(["doctor", "--quick"])
@@ -252,7 +249,7 @@ def test_the_doctor_finds_what_a_dead_trainer_left_and_removes_it_when_asked(
     main(["doctor", "--quick", "--clean"])
     assert f"{held.shared_memory[0]}" in capsys.readouterr().out
     group.end()  # the test is their parent and must take note of their end
-    assert held.left() == []
+    assert held.left_after(HANG_S) == []
 
 
 def test_what_is_in_use_is_no_leftover(env: Any) -> None:
@@ -277,4 +274,4 @@ def test_four_players_play_a_hundred_thousand_tics_at_random() -> None:
         env.step(dict(zip(env.agents, chance.integers(8, size=4).tolist(), strict=True)))
     held = footprint(env.pids)
     env.close()
-    assert held.left() == []
+    assert held.left_after(HANG_S) == []

@@ -19,10 +19,13 @@ from reelrl.encode import EncoderSession
 from reelrl.encode.backends import encoder_class
 from reelrl.encode.lane import Lane
 from reelrl.errors import EncoderError, EncoderTimeout
-from tests.encode.makers import BACKENDS, run_python, scene, settings_for, thread_count, threads_fall_to
+from tests.encode.makers import BACKENDS, hurry, run_python, scene, settings_for, thread_count, threads_fall_to
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.slow
 
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 GOOD = next(iter(scene("street", 1)))
@@ -41,17 +44,17 @@ def gate() -> Iterator[threading.Event]:
 
 def test_a_lane_gives_results_and_errors_of_its_jobs() -> None:
     lane = Lane("test")
-    assert lane.call(lambda: 6 * 7, 5, "multiply") == 42
+    assert lane.call(lambda: 6 * 7, HANG_S, "multiply") == 42
     with pytest.raises(ZeroDivisionError):
-        lane.call(lambda: 1 // 0, 5, "divide")
-    assert lane.call(threading.get_ident, 5, "tell its thread") != threading.get_ident()
+        lane.call(lambda: 1 // 0, HANG_S, "divide")
+    assert lane.call(threading.get_ident, HANG_S, "tell its thread") != threading.get_ident()
     lane.close()
 
 
 def test_a_lane_uses_one_thread_and_ends_it() -> None:
     threads = thread_count()
     lane = Lane("test")
-    assert len({lane.call(threading.get_ident, 5, "tell") for _ in range(5)}) == 1
+    assert len({lane.call(threading.get_ident, HANG_S, "tell") for _ in range(5)}) == 1
     lane.close()
     assert threads_fall_to(threads)
 
@@ -61,11 +64,10 @@ def test_a_job_that_blocks_costs_its_deadline_and_no_more(gate: threading.Event)
     started = time.monotonic()
     with pytest.raises(EncoderTimeout, match=r"the encoder did not wake up within 0\.2 s; the session is lost"):
         lane.call(gate.wait, 0.2, "wake up")
-    assert 0.2 <= time.monotonic() - started < 10
+    assert time.monotonic() - started >= 0.2
     with pytest.raises(EncoderTimeout, match="cannot go on: an earlier call never came back"):
-        lane.call(lambda: None, 60, "go on")
+        lane.call(lambda: None, 3600, "go on")  # this one is not waited for
     lane.close()
-    assert time.monotonic() - started < 10  # not the second call's 60
 
 
 class Interrupt(BaseException):
@@ -105,28 +107,31 @@ def test_after_an_interrupt_at_any_instant_a_lane_gives_each_job_its_own_answer(
     for number in itertools.count():
         try:
             interrupts.append(True)
-            answer = lane.call(lambda n=number: n, 5, "count")  # type: ignore[misc]
+            answer = lane.call(lambda n=number: n, HANG_S, "count")  # type: ignore[misc]
             interrupts.clear()
         except Interrupt:
             struck += 1
             continue
         assert answer == number
-        if struck >= 1000 or time.monotonic() > give_up:
+        if struck >= 1000 or (struck > 100 and time.monotonic() > give_up):
             break
-    assert struck > 100
-    assert lane.call(lambda: "last", 5, "count") == "last"
+    assert lane.call(lambda: "last", HANG_S, "count") == "last"
     lane.close()
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------
 
 
-def blocked_session(backend: str, gate: threading.Event, deadline_s: float = 0.3) -> EncoderSession:
-    """A session whose encoder never answers again."""
-    session = EncoderSession(settings_for(scene("street", 1), backend, deadline_s=deadline_s))
+def blocked_session(
+    backend: str, gate: threading.Event, deadline_s: float = 0.3, blocks: Callable[[], None] = lambda: None
+) -> EncoderSession:
+    """A session whose encoder never answers again; `blocks` is called when it has got to work."""
+    session = EncoderSession(settings_for(scene("street", 1), backend))
+    hurry(session, deadline_s)
     encoder = session._encoder
 
     def block(*_: object) -> list[object]:
+        blocks()
         gate.wait()
         return []
 
@@ -136,7 +141,6 @@ def blocked_session(backend: str, gate: threading.Event, deadline_s: float = 0.3
 
 @each_backend
 def test_a_hanging_encoder_is_given_up_at_the_deadline(backend: str, gate: threading.Event) -> None:
-    started = time.monotonic()
     session = blocked_session(backend, gate)
     with pytest.raises(EncoderTimeout, match=r"did not code frame 0 within 0\.3 s.*WorkerSession"):
         session.send(GOOD)
@@ -145,7 +149,6 @@ def test_a_hanging_encoder_is_given_up_at_the_deadline(backend: str, gate: threa
             use()
     session.close()
     session.close()
-    assert time.monotonic() - started < 10
 
 
 @each_backend
@@ -170,10 +173,8 @@ def test_a_process_with_a_hanging_encoder_can_end(backend: str) -> None:
     except EncoderTimeout as error:
         print("late")
     """
-    started = time.monotonic()
-    done = run_python(textwrap.dedent(code), timeout_s=30)
+    done = run_python(textwrap.dedent(code))
     assert (done.returncode, done.stdout) == (0, "late\n"), done.stderr
-    assert time.monotonic() - started < 20
 
 
 @each_backend
@@ -195,20 +196,15 @@ def test_a_process_that_forgets_to_close_ends_well(backend: str) -> None:
 # -- interrupts --------------------------------------------------------------------------------------------------
 
 
-def interrupt_soon(after_s: float) -> threading.Timer:
-    timer = threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    return timer
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 @each_backend
 def test_an_interrupt_reaches_the_caller_while_the_encoder_works(backend: str, gate: threading.Event) -> None:
-    session = blocked_session(backend, gate, deadline_s=30)
-    started = time.monotonic()
-    interrupt_soon(0.2)
+    session = blocked_session(backend, gate, deadline_s=3600, blocks=press_ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         session.send(GOOD)
-    assert time.monotonic() - started < 10
     # The frame was coded behind our back: going on would give a stream with a gap.
     with pytest.raises(EncoderError, match="interrupted while it should code frame 0; open another session"):
         session.send(GOOD)
@@ -221,7 +217,7 @@ def test_an_interrupt_reaches_the_caller_while_the_encoder_works(backend: str, g
 @each_backend
 def test_an_interrupt_at_any_instant_leaves_no_gap_in_a_stream(backend: str, interrupts: list[bool]) -> None:
     struck = refused = 0
-    while struck < 60:
+    while struck < 60 or refused <= 5:
         numbers: list[int] = []
         with EncoderSession(settings_for(scene("street", 1, (64, 64)), backend, preset=12)) as session:
             for frame in list(scene("street", 3, (64, 64))) * 3:
@@ -238,11 +234,12 @@ def test_an_interrupt_at_any_instant_leaves_no_gap_in_a_stream(backend: str, int
                     break
                 numbers += [packet.number for packet in session.receive()]
         assert numbers == list(range(len(numbers)))
-    assert refused > 5
 
 
 @each_backend
-def test_an_encoder_whose_opening_was_interrupted_is_freed(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_whose_opening_was_interrupted_is_freed(
+    backend: str, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opening = encoder_class(backend)
     settings = settings_for(scene("street", 1), backend)
     made = []
@@ -251,13 +248,14 @@ def test_an_encoder_whose_opening_was_interrupted_is_freed(backend: str, monkeyp
         def __init__(self, *args: object, **kwargs: object) -> None:
             super().__init__(*args, **kwargs)
             made.append(self)
-            time.sleep(0.5)
+            press_ctrl_c()
+            threading.Timer(0.2, gate.set).start()
+            gate.wait()
 
     with EncoderSession(settings):
         pass  # loads the library and what it keeps
     threads = thread_count()
     monkeypatch.setattr("reelrl.encode.session.encoder_class", lambda _name: Slow)
-    interrupt_soon(0.2)
     with pytest.raises(KeyboardInterrupt):
         EncoderSession(settings)
     assert len(made) == 1
@@ -265,7 +263,7 @@ def test_an_encoder_whose_opening_was_interrupted_is_freed(backend: str, monkeyp
 
 
 INTERRUPTED = """
-import sys, threading, time
+import threading
 from reelrl.encode import {kind} as Kind
 from reelrl.encode.scheduling import thread_classes
 from tests.encode.makers import scene, settings_for
@@ -279,9 +277,7 @@ try:
             session.send(frame)
             session.receive()
 except KeyboardInterrupt:
-    started = time.monotonic()
     session.close()
-    assert time.monotonic() - started < 5, "closing took long"
     left = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     print("interrupted", left, flush=True)
     raise
@@ -298,13 +294,11 @@ def test_ctrl_c_ends_a_program_that_encodes(kind: str, backend: str, structure: 
     try:
         assert program.stdout is not None
         assert program.stdout.readline() == "coding\n"
-        time.sleep(0.3)
-        started = time.monotonic()
+        time.sleep(0.3)  # somewhere within the encoding
         program.send_signal(signal.SIGINT)
-        output, errors = program.communicate(timeout=30)
+        output, errors = program.communicate(timeout=HANG_S)
     finally:
         program.kill()
-    assert time.monotonic() - started < 10
     assert output == "interrupted []\n", errors
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert program.returncode == -signal.SIGINT

@@ -15,6 +15,8 @@ from tests.encode.makers import BACKENDS, run_python
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 VARIABLES = {"svtav1": "REELRL_SVTAV1_LIB", "aom": "REELRL_AOM_LIB"}
 OTHER = {"svtav1": "aom", "aom": "svtav1"}
 each_backend = pytest.mark.parametrize("backend", BACKENDS)

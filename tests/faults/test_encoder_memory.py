@@ -9,6 +9,8 @@ import pytest
 
 from tests.encode.makers import BACKENDS, STRUCTURES, run_python
 
+pytestmark = pytest.mark.slow
+
 NOTHING = {"threads": 0, "files": 0, "other_classes": 0}
 
 

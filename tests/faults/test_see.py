@@ -20,6 +20,8 @@ from reelrl.see.training import AutoEncoderTrainer, AutoEncoderTraining
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 SMALL = AutoEncoderSettings(widths=((2, 2), (2, 2), (2, 2)))
 SETTINGS = AutoEncoderTraining(source="ale:Breakout", frames=8, log_every=2, save_every=4, model=SMALL)
 

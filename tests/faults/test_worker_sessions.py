@@ -6,28 +6,34 @@ import gc
 import os
 import pickle
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from reelrl.encode import EncoderSession, WorkerSession, first_pass
+from reelrl.encode.worker import _limit_blocking
 from reelrl.errors import EncoderError, EncoderMissing, EncoderTimeout
+from tests.encode import handshakes
 from tests.encode.makers import (
     STRUCTURES,
     bytes_of,
     coded,
+    hurry,
     open_files,
     random_decisions,
     run_python,
     scene,
     settings_for,
     thread_count,
+    threads_fall_to,
 )
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from reelrl.encode.packet import Packet
+
+pytestmark = pytest.mark.slow
 
 GOOD = next(iter(scene("street", 1)))
 
@@ -114,28 +120,28 @@ def test_a_crash_comes_with_the_childs_last_words() -> None:
 @pytest.mark.parametrize("size", [(128, 96), (1280, 720)], ids=["small", "larger-than-the-pipe"])
 def test_a_process_that_hangs_is_killed_after_the_deadline(size: tuple[int, int]) -> None:
     clip = scene("street", 1, size)
-    with WorkerSession(settings_for(clip, "svtav1", deadline_s=0.5)) as session:
+    with WorkerSession(settings_for(clip, "svtav1")) as session:
         pid = pid_of(session)
+        hurry(session, 0.5)
+        _limit_blocking(session._connection, 2.5)
         os.kill(pid, signal.SIGSTOP)
-        started = time.monotonic()
         with pytest.raises(EncoderTimeout, match=r"the encoder process .* 2\.5 s and was killed"):
             session.send(next(iter(clip)))
-        assert time.monotonic() - started < 12
     assert not is_alive(pid)
 
 
 def test_a_deadline_inside_the_child_is_reported_as_such() -> None:
     clip = scene("street", 3)
-    with WorkerSession(settings_for(clip, "svtav1", "random_access", deadline_s=0.5)) as session:
+    with WorkerSession(settings_for(clip, "svtav1", "random_access", deadline_s=2.0)) as session:
         pid = pid_of(session)
         for frame in clip:
             session.send(frame)
-        with pytest.raises(EncoderTimeout, match=r"did not deliver frame 2 within 0\.5 s"):
+        with pytest.raises(EncoderTimeout, match=r"did not deliver frame 2 within 2 s"):
             session.receive(wait_for=2)
     assert not is_alive(pid)
 
 
-def test_closing_is_quick_and_leaves_nothing() -> None:
+def test_closing_leaves_nothing() -> None:
     with worker() as session:
         session.send(GOOD)
     files, threads = open_files(), thread_count()
@@ -144,12 +150,10 @@ def test_closing_is_quick_and_leaves_nothing() -> None:
         with worker() as session:
             session.send(GOOD)
             pids.append(pid_of(session))
-            started = time.monotonic()
-        assert time.monotonic() - started < 5
     gc.collect()
     assert not any(map(is_alive, pids))
     assert open_files() <= files
-    assert thread_count() <= threads
+    assert threads_fall_to(threads)
 
 
 def test_a_worker_goes_when_its_parent_does() -> None:
@@ -161,10 +165,7 @@ print(session.pid, flush=True)
 os._exit(0)
 """
     pid = int(run_python(code).stdout)
-    give_up = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < give_up:
-        time.sleep(0.02)
-    assert not is_alive(pid)
+    until(lambda: not handshakes.is_alive(pid))  # it may be a zombie where nobody takes orphans in
 
 
 def test_two_workers_do_not_hold_each_others_pipes() -> None:

@@ -36,6 +36,7 @@ def steps_in(folder: Path) -> list[int]:
     return [event.step for event in events.Scalars("frame/loss")]
 
 
+@pytest.mark.slow
 def test_one_call_per_frame_returns_what_scripts_read(tmp_path: Path) -> None:
     model = see.create_streaming_ae(log_dir=tmp_path / "tb")
     for seed in range(3):

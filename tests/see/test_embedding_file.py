@@ -40,6 +40,7 @@ def grids(draw: st.DrawFn) -> tuple[NDArray[np.int64], list[tuple[int, int]], li
     return frames, planes, predictors
 
 
+@pytest.mark.slow
 @given(grids())
 @settings(deadline=None)
 def test_any_numbers_come_back(case: Any) -> None:

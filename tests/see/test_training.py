@@ -65,6 +65,7 @@ def outcome(folder: Path) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_half_and_resume_and_half_is_the_whole(run_root: Path, name: Any) -> None:
     whole = dataclasses.replace(SETTINGS, model=dataclasses.replace(SMALL, optimiser=OptimiserSettings(name=name)))
@@ -78,6 +79,7 @@ def test_half_and_resume_and_half_is_the_whole(run_root: Path, name: Any) -> Non
     assert outcome(other) != outcome(once)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_source_that_ends_ends_well(run_root: Path) -> None:
     settings = dataclasses.replace(SETTINGS, source="generated:street?frames=5&size=64x48")
     with Run.create(run_root, settings, stage="autoencoder", name="test", seed=0) as run:
@@ -94,11 +96,13 @@ def test_a_run_of_a_source_that_ends_ends_well(run_root: Path) -> None:
         assert trainer.frames_done == 5
 
 
+@pytest.mark.slow
 def test_only_so_many_checkpoints_stay(run_root: Path) -> None:
     folder = train(run_root, dataclasses.replace(SETTINGS, save_every=2))
     assert [path.name for path in RunFolder(folder).checkpoints.all()] == ["00003-step-6", "00004-step-8"]
 
 
+@pytest.mark.slow
 def test_tensorboard_has_every_frame_and_pictures_and_histograms_now_and_then(run_root: Path) -> None:
     folder = train(run_root, SETTINGS)
     events = EventAccumulator(str(folder / "tb"), {"scalars": 0, "images": 0, "histograms": 0})
@@ -170,6 +174,7 @@ def test_a_loss_that_is_not_finite_ends_the_training_before_anything_is_saved(ru
         logger.close()
 
 
+@pytest.mark.slow
 def test_a_learner_that_went_astray_leaves_no_checkpoint(run_root: Path) -> None:
     model = dataclasses.replace(SMALL, optimiser=OptimiserSettings(name="sgd", lr=1e38, clip_norm=0.0))
     settings = dataclasses.replace(SETTINGS, model=model, frames=40)

@@ -24,6 +24,7 @@ from reelrl.see.snapshots import Snapshot
 from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.viewer import CHARTED, POINTS, Viewer
 from tests.browser import PROGRAM, Chromium
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ class Client:
         self.socket = socket.socket()
         if buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self.socket.settimeout(20)
+        self.socket.settimeout(HANG_S)
         self.socket.connect((host, int(port)))
         self.socket.sendall(f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
         self._file = self.socket.makefile("rb")
@@ -74,13 +75,6 @@ class Client:
     def close(self) -> None:
         self._file.close()
         self.socket.close()
-
-
-def until(true: Any) -> None:
-    end_s = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end_s, "it did not happen"
-        time.sleep(0.005)
 
 
 def test_nothing_is_drawn_while_nobody_looks(viewer: Viewer, result: LearnResult) -> None:
@@ -109,6 +103,7 @@ def test_every_client_sees_the_newest_frame(viewer: Viewer, result: LearnResult)
         client.close()
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_costs_the_learner_nothing(viewer: Viewer, result: LearnResult) -> None:
     stuck = Client(viewer.url, buffer=4096)
     reader = Client(viewer.url)
@@ -177,14 +172,14 @@ def test_a_taken_port_is_told_and_the_usual_one_gives_way() -> None:
         LiveServer("", 70000)
     with LiveServer("one") as usual, LiveServer("two") as other:
         assert usual.url != other.url
-        assert urllib.request.urlopen(other.url, timeout=10).read() == b"two"
+        assert urllib.request.urlopen(other.url, timeout=HANG_S).read() == b"two"
 
 
 def test_only_this_machine_is_served_and_only_the_page() -> None:
     with LiveServer("page", 0) as server:
         assert server.url.startswith("http://127.0.0.1:")
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(server.url + "etc/passwd", timeout=10)
+            urllib.request.urlopen(server.url + "etc/passwd", timeout=HANG_S)
 
 
 def test_too_many_clients_are_turned_away() -> None:
@@ -192,7 +187,7 @@ def test_too_many_clients_are_turned_away() -> None:
         clients = [Client(server.url) for _ in range(MOST_CLIENTS)]
         until(lambda: server._clients == MOST_CLIENTS)
         with pytest.raises(urllib.error.HTTPError, match="503"):
-            urllib.request.urlopen(server.url + "events", timeout=10)
+            urllib.request.urlopen(server.url + "events", timeout=HANG_S)
         for client in clients:
             client.close()
 
@@ -205,6 +200,7 @@ def test_those_who_look_are_told_of_the_end(viewer: Viewer) -> None:
     client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PROGRAM and not os.environ.get("CI"), reason="no Chromium here")
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_browser_shows_pictures_figures_and_charts(

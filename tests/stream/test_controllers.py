@@ -75,6 +75,7 @@ def test_bola_by_hand() -> None:
     assert chosen == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_mpc_finds_what_trying_everything_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -106,6 +107,7 @@ def test_robust_mpc_divides_by_its_worst_recent_error() -> None:
     assert plain._predict(np.array([4.0, 2.0])) == pytest.approx(2 / (1 / 4 + 1 / 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("preset", ["pensieve", None])
 def test_the_optimum_is_what_trying_everything_finds(seed: int, preset: str | None) -> None:

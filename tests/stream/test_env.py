@@ -17,6 +17,7 @@ import reelrl  # noqa: F401 - registers the ids
 from reelrl.errors import ConfigError
 from reelrl.stream import BUFFER_NORM_FACTOR, DEFAULT_QUALITY, S_INFO, S_LEN, ABREnv, Trace
 from tests.stream.helpers import bumpy_ladder, links
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,6 +132,7 @@ def test_debug_logs_each_step(caplog: pytest.LogCaptureFixture) -> None:
     assert "reward" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_torch_twin_needs_neither_gymnasium_nor_numba() -> None:
     code = (
         "import sys, types; package = types.ModuleType('reelrl'); "
@@ -139,4 +141,4 @@ def test_the_torch_twin_needs_neither_gymnasium_nor_numba() -> None:
         "from reelrl.stream import TorchAbr; from reelrl.stream.pools import training_pool; "
         "TorchAbr(training_pool(0, 3), num_envs=4).reset()"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_S)

@@ -59,6 +59,7 @@ def test_members_are_averaged_trace_by_trace() -> None:
     assert terms.qoe.mean == pytest.approx(terms.quality - terms.rebuffer - terms.smooth)
 
 
+@pytest.mark.slow
 def test_processes_change_nothing() -> None:
     contenders = [Contender.parse("robustmpc"), Contender.parse("rate")]
     traces = links(10)
@@ -66,6 +67,7 @@ def test_processes_change_nothing() -> None:
     assert play_all(contenders, traces, [bumpy_ladder()], Protocol(), jobs=2) == serial
 
 
+@pytest.mark.slow
 def test_the_command_leaves_a_table_figures_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()

@@ -20,6 +20,8 @@ from tests.stream.helpers import bumpy_ladder, data, links
 if TYPE_CHECKING:
     from reelrl.stream.ladders import Ladder
 
+pytestmark = pytest.mark.slow
+
 PRESETS: list[dict[str, Any]] = [
     {"preset": "pensieve"},
     {"preset": "pensieve", "noise": False},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,14 +113,12 @@ def test_suspicious_units_can_be_allowed(tmp_path: Path) -> None:
     assert read_trace(path, check_units=False).kbps[0] == 2_000_000
 
 
-def test_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_what_fits_no_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "huge"
     with path.open("wb") as file:
-        file.truncate(2**30)
-    start = time.process_time()
-    with pytest.raises(ContentError, match="1073741824 bytes"):
+        file.truncate(2**42)
+    with pytest.raises(ContentError, match="4398046511104 bytes"):
         read_trace(path)
-    assert time.process_time() - start < 0.1
 
 
 @pytest.mark.parametrize("what", ["missing", "folder", "device", "binary"])
@@ -232,6 +229,7 @@ def test_statistics_of_a_trace_with_an_outage() -> None:
     assert stats.mean_kbps == pytest.approx((2000 * 10 + 50 * 12) / 22)
 
 
+@pytest.mark.slow
 def test_the_recorded_sets_all_load() -> None:
     traces = read_traces(data("traces/train"))
     assert len(traces) == 589

@@ -26,6 +26,8 @@ from reelrl.stream.validation import Validator
 from reelrl.stream.vector import AbrVectorEnv
 from tests.stream.helpers import bumpy_ladder, links
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 SHORT = [
     "--set",

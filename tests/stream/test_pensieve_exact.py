@@ -18,6 +18,8 @@ from tests.stream.pensieve_twin import PensieveTwin
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 def cooked_columns(folder: Path) -> tuple[list[list[float]], list[list[float]]]:
     times, mbps = [], []

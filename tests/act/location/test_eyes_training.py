@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from reelrl.act.location.glances import Glances
 
+pytestmark = pytest.mark.slow
+
 SMALL = EyesSettings(channels=(8, 8), blocks=(0, 0), embed_dim=32, column_dim=16, dropout=0.0)
 
 

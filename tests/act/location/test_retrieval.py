@@ -43,6 +43,7 @@ def rankings(draw: st.DrawFn) -> tuple[list[list[float]], list[int], list[int]]:
     return draw(st.lists(scores, min_size=count, max_size=count)), moments, [moment % 2 for moment in moments]
 
 
+@pytest.mark.slow
 @given(rankings(), st.sampled_from(["all", "same-match", "other-matches"]))
 def test_a_ranking_is_judged_as_by_sorting(
     case: tuple[list[list[float]], list[int], list[int]], candidates: Candidates

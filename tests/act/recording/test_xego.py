@@ -130,6 +130,7 @@ def test_pictures_are_those_of_the_rows_whenever_a_video_began(data: XegoData) -
         match.frames(0, [48])
 
 
+@pytest.mark.slow
 def test_a_net_is_trained_and_evaluated_on_it(
     written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
