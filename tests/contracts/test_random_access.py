@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from reelrl.encode import EncoderSession, FrameType
+from reelrl.encode.coding import fresh_first_pass
 from reelrl.encode.decoding import decode
 from reelrl.encode.obu import FRAME, units
 from reelrl.errors import ConfigError, EncoderTimeout
+from tests.encode.busy import busy_processes
 from tests.encode.makers import (
     STRUCTURES,
     all_threads_rest,
@@ -22,9 +25,19 @@ from tests.encode.makers import (
 )
 from tests.waiting import until
 
+if TYPE_CHECKING:
+    from reelrl.encode.packet import Packet
+
 BACKENDS = [backend for backend, structure in STRUCTURES if structure == "random_access"]
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
+each_thread_count = pytest.mark.parametrize("threads", [1, 2, 4])
 each_depth = pytest.mark.parametrize("levels", [2, 3, 4, 5])
+
+
+def told_of(packet: Packet) -> tuple[object, ...]:
+    assert packet.recon is not None
+    known = (packet.number, packet.coding_order, packet.picture_bytes, packet.layer, packet.qp, packet.sse)
+    return *known, packet.data, packet.recon.data.tobytes()
 
 
 @each_backend
@@ -36,7 +49,7 @@ def test_coding_order_is_a_permutation_that_starts_each_mini_gop_with_its_last_p
     clip = scene("street", 2 * size + 1)
     packets = coded(clip, settings_for(clip, backend, "random_access", hierarchical_levels=levels))
     orders = [packet.coding_order for packet in packets]
-    assert sorted(order for order in orders if order is not None) == list(range(clip.frame_count))
+    assert sorted(orders) == list(range(clip.frame_count))
     assert (orders[0], orders[size], orders[2 * size]) == (0, 1, size + 1)
 
 
@@ -56,26 +69,75 @@ def test_layers_follow_the_pyramid(backend: str, levels: int) -> None:
 def test_picture_bytes_explain_nearly_all_of_a_stream(backend: str) -> None:
     clip = scene("street", 33, (256, 128))
     packets = coded(clip, settings_for(clip, backend, "random_access", hierarchical_levels=3, qp=30))
-    explained, total = sum(packet.picture_bytes or 0 for packet in packets), len(bytes_of(packets))
+    explained, total = sum(packet.picture_bytes for packet in packets), len(bytes_of(packets))
     headers = sum(unit.size for packet in packets for unit in units(packet.data) if unit.kind != FRAME)
     assert explained + headers == total
     assert explained >= 0.98 * total
-    assert all((packet.picture_bytes or 0) > 0 for packet in packets)
+    assert all(packet.picture_bytes > 0 for packet in packets)
 
 
 @each_backend
 def test_units_carry_pictures_shown_later(backend: str) -> None:
     clip = scene("street", 17)
     packets = coded(clip, settings_for(clip, backend, "random_access", hierarchical_levels=3))
-    assert packets[1].size > (packets[1].picture_bytes or 0) + (packets[8].picture_bytes or 0)
-    assert packets[8].size < (packets[8].picture_bytes or 0)
+    assert packets[1].size > packets[1].picture_bytes + packets[8].picture_bytes
+    assert packets[8].size < packets[8].picture_bytes
 
 
 @each_backend
-def test_without_reconstruction_the_order_of_coding_is_not_told(backend: str) -> None:
-    clip = scene("street", 12)
-    packets = coded(clip, settings_for(clip, backend, "random_access", recon=False, psnr=False))
-    assert {(packet.coding_order, packet.picture_bytes) for packet in packets} == {(None, None)}
+@each_thread_count
+@pytest.mark.parametrize("busy", [0, 3], ids=["quiet", "busy"])
+def test_threads_and_load_change_nothing_that_is_told_of_a_picture(backend: str, threads: int, busy: int) -> None:
+    clip = scene("street", 45, (64, 64))
+    settings = settings_for(clip, backend, "random_access", preset=12, deadline_s=60)
+    alone = [told_of(packet) for packet in coded(clip, settings)]
+    with busy_processes(busy):
+        for _ in range(3):
+            assert [told_of(packet) for packet in coded(clip, replace(settings, threads=threads))] == alone
+
+
+@each_backend
+@each_thread_count
+@pytest.mark.parametrize("measured", [True, False], ids=["measured", "unmeasured"])
+def test_the_order_of_coding_is_right_on_clips_longer_than_the_stream_can_count(
+    backend: str, threads: int, measured: bool
+) -> None:
+    clip = scene("street", 1 + 4 * 70, (64, 64))  # a stream's order hints count to 128
+    settings = settings_for(clip, backend, "random_access", preset=12, threads=threads, recon=False, psnr=measured)
+    packets = coded(clip, replace(settings, deadline_s=60))
+    expected = [0] + [4 * mini_gop + place for mini_gop in range(70) for place in (3, 2, 4, 1)]
+    assert [packet.coding_order for packet in packets] == expected
+
+
+@each_backend
+@pytest.mark.parametrize("keyint", [1, 2, 7, 30])
+def test_key_frames_are_coded_where_they_are_shown(backend: str, keyint: int) -> None:
+    clip = scene("street", 70, (64, 64))
+    packets = coded(clip, settings_for(clip, backend, "random_access", preset=12, keyint=keyint, threads=2))
+    keys = [packet for packet in packets if packet.frame_type == FrameType.KEY]
+    assert [packet.number for packet in keys] == list(range(0, 70, keyint))
+    assert [packet.coding_order for packet in keys] == list(range(0, 70, keyint))
+    assert sorted(packet.coding_order for packet in packets) == list(range(70))
+
+
+@each_backend
+@each_thread_count
+def test_a_first_pass_is_the_same_on_any_number_of_threads(backend: str, threads: int) -> None:
+    clip = scene("street", 40, (64, 64))
+    vbr = settings_for(clip, backend, "random_access", rate_control="vbr", target_kbps=60, keyint=32, preset=12)
+    found, wanted = fresh_first_pass(clip, replace(vbr, threads=threads)), fresh_first_pass(clip, vbr)
+    assert found[:-5] == wanted[:-5]  # the last record ends in padding, which holds whatever was there
+
+
+@each_backend
+@each_thread_count
+def test_in_two_passes_too_pictures_are_told_apart(backend: str, threads: int) -> None:
+    clip = scene("street", 41, (64, 64))
+    vbr = settings_for(clip, backend, "random_access", rate_control="vbr", target_kbps=60, keyint=32, preset=12)
+    packets = coded(clip, replace(vbr, threads=threads), statistics=fresh_first_pass(clip, vbr))
+    assert sorted(packet.coding_order for packet in packets) == list(range(41))
+    pictures = sorted(unit.size for packet in packets for unit in units(packet.data) if unit.kind == FRAME)
+    assert sorted(packet.picture_bytes for packet in packets) == pictures
 
 
 @each_backend

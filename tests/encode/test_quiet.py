@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reelrl.encode import EncoderSession, quiet
-from reelrl.encode.quiet import ThreadWatch, threads_started_by
+from reelrl.encode.quiet import RestWatch, ThreadWatch, threads_started_by
 from tests.encode.makers import bytes_of, coded, open_files, scene, settings_for
 from tests.waiting import HANG_S, until
 
@@ -140,3 +140,33 @@ def test_a_busy_thread_that_began_with_the_session_does_not_slow_it_down() -> No
     finally:
         over.set()
         thread.join()
+
+
+def test_rest_is_seen_when_all_sleep_and_only_then() -> None:
+    over = threading.Event()
+    sleeper = threading.Thread(target=over.wait)
+    [asleep] = threads_started_by(sleeper.start)
+    both = RestWatch([asleep, threading.get_native_id()])
+    alone = RestWatch([asleep])
+    try:
+        assert not any(both.at_rest() for _ in range(20))  # who looks is awake
+        give_up = time.monotonic() + 30
+        while not alone.at_rest() and time.monotonic() < give_up:
+            time.sleep(0.001)
+        assert alone.at_rest()
+    finally:
+        over.set()
+        sleeper.join()
+        both.close()
+        alone.close()
+
+
+def test_threads_that_wake_each_other_between_two_looks_are_not_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = threading.get_native_id()
+    watch = RestWatch([own, own])
+    looks = iter([(b"S", b"7"), (b"S", b"4"), (b"S", b"8"), (b"S", b"4")])  # the first ran while the second was seen
+    monkeypatch.setattr(quiet, "_state_and_switches", lambda _: next(looks))
+    assert not watch.at_rest()
+    looks = iter([(b"S", b"8"), (b"S", b"4")] * 2)
+    assert watch.at_rest()
+    watch.close()

@@ -131,6 +131,7 @@ def _pass_key(clip: Clip, settings: EncoderSettings) -> str:
     rate = [settings.target_kbps, settings.keyint, settings.levels] if settings.backend == "svtav1" else []
     build = probe(settings.backend).version
     picture = [settings.width, settings.height, str(settings.fps)]
-    chosen = [settings.preset, settings.threads, settings.tune, *rate, settings.options]
+    threads = 1 if settings.backend == "svtav1" else settings.threads
+    chosen = [settings.preset, threads, settings.tune, *rate, settings.options]
     facts = json.dumps([clip.content_hash, settings.backend, build, *picture, *chosen], sort_keys=True)
     return hashlib.sha256(facts.encode()).hexdigest()[:32]

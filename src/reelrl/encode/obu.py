@@ -1,4 +1,4 @@
-"""Just enough of AV1's bitstream syntax to tell the pictures of a temporal unit apart."""
+"""The open bitstream units that an AV1 temporal unit is made of."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from reelrl.errors import EncoderError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEQUENCE_HEADER, TEMPORAL_DELIMITER, FRAME_HEADER, FRAME = 1, 2, 3, 6
+SEQUENCE_HEADER, TEMPORAL_DELIMITER, FRAME_HEADER, TILE_GROUP, FRAME = 1, 2, 3, 4, 6
 
 
 @dataclass(frozen=True, slots=True)
 class Obu:
-    """One open bitstream unit: its type, and where it lies, header included."""
+    """One open bitstream unit: its type, and where it lies; `payload` is the place after its header."""
 
     kind: int
     start: int
+    payload: int
     stop: int
 
     @property
@@ -36,16 +37,11 @@ def units(data: bytes) -> Iterator[Obu]:
             raise EncoderError(
                 f"byte {start} of {len(data)} starts no bitstream unit with a size (header {header:#04x})"
             )
-        length, at = _leb128(data, at)
-        at += length
+        length, payload = _leb128(data, at)
+        at = payload + length
         if at > len(data):
             raise EncoderError(f"bitstream unit at byte {start} runs to {at}, the packet has {len(data)}")
-        yield Obu(header >> 3 & 15, start, at)
-
-
-def picture_sizes(data: bytes) -> list[int]:
-    """Bytes of each coded picture in a temporal unit, in coding order; pictures shown again count nothing."""
-    return [unit.size for unit in units(data) if unit.kind == FRAME]
+        yield Obu(header >> 3 & 15, start, payload, at)
 
 
 def _leb128(data: bytes, at: int) -> tuple[int, int]:

@@ -20,8 +20,7 @@ class Packet:
     """One temporal unit: the bytes a player needs to show frame `number`, and what the encoder did.
 
     number         place in display order, from 0
-    coding_order   place in decoding order; None where the encoder does not tell (random access with
-                   neither recon nor errors)
+    coding_order   place in decoding order, from 0
     picture_bytes  bytes of this picture alone: in random access a unit also carries pictures shown later,
                    and those come as five-byte notes; summed over a stream both ways give the same total,
                    but for headers between pictures
@@ -36,8 +35,8 @@ class Packet:
     qp: int
     average_qp: int
     luma_pixels: int
-    coding_order: int | None = None
-    picture_bytes: int | None = None
+    coding_order: int
+    picture_bytes: int
     sse: tuple[int, int, int] | None = None
     ssim: tuple[float, float, float] | None = None
     recon: Frame | None = None

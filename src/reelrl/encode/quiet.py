@@ -50,10 +50,7 @@ class ThreadWatch:
     """Sees whether some threads of this process sleep."""
 
     def __init__(self, threads: Iterable[int]) -> None:
-        self._files: list[int] = []
-        for thread in threads:
-            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended rests
-                self._files.append(os.open(_TASKS / str(thread) / "stat", os.O_RDONLY))
+        self._files = _opened(threads, "stat")
 
     def wait(self) -> None:
         """Return once all sleep."""
@@ -65,6 +62,49 @@ class ThreadWatch:
         for file in self._files:
             os.close(file)
         self._files = []
+
+
+class RestWatch:
+    """Sees whether some threads of this process are all asleep at one instant: none works, none is about to."""
+
+    def __init__(self, threads: Iterable[int]) -> None:
+        self._files = _opened(threads, "status")
+
+    def at_rest(self) -> bool:
+        """Whether there was an instant, during this call, at which all slept.
+
+        One look at each is not enough: while the later ones are looked at, they may wake the earlier. Two looks are, if
+        nobody has gone to sleep again in between.
+        """
+        seen = []
+        for place, file in enumerate(self._files):
+            seen.append(_state_and_switches(file))
+            if seen[-1][0] != _SLEEPING:
+                self._files.insert(0, self._files.pop(place))  # who works now is the first to look at next time
+                return False
+        return [_state_and_switches(file) for file in self._files] == seen
+
+    def close(self) -> None:
+        for file in self._files:
+            os.close(file)
+        self._files = []
+
+
+def _opened(threads: Iterable[int], name: str) -> list[int]:
+    files = []
+    for thread in threads:
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended rests
+            files.append(os.open(_TASKS / str(thread) / name, os.O_RDONLY))
+    return files
+
+
+def _state_and_switches(file: int) -> tuple[bytes, bytes]:
+    """A thread's state, and how often it has given up its core or lost it."""
+    try:
+        text = os.pread(file, 4096, 0)
+    except ProcessLookupError:
+        return _SLEEPING, b""
+    return text.partition(b"\nState:\t")[2][:1], text.partition(b"\nvoluntary_ctxt_switches:")[2]
 
 
 def _sleeps(file: int) -> bool:

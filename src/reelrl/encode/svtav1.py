@@ -3,6 +3,10 @@
 Rules that keep it from hanging: in low delay exactly one blocking `get_packet` follows each picture, and the next
 picture waits until the encoder's threads rest (see `quiet`); in random access packets and reconstructions are only
 ever polled, both in the same round, because a full queue of either stops the encoder.
+
+With several threads pictures overtake each other on their way to the stream, where a ring puts them in order again. One
+that is overtaken by as many as the ring holds finds its place taken: the stream is torn, or never ends. So no more
+pictures are sent than the encoder needs to go on, which is learnt by watching when it rests.
 """
 
 from __future__ import annotations
@@ -15,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.content.frame import Frame, frame_bytes
-from reelrl.encode import obu
 from reelrl.encode import svtav1_api as api
 from reelrl.encode.backends import Capabilities, Control, frames_covered
+from reelrl.encode.coded_pictures import CodedPictures
 from reelrl.encode.packet import FrameType, Packet
-from reelrl.encode.quiet import ThreadWatch, threads_started_by
+from reelrl.encode.quiet import RestWatch, ThreadWatch, threads_started_by
 from reelrl.encode.scheduling import normal_scheduling
 from reelrl.encode.settings import MAX_OFFSET, QINDEX_PER_QP, SUPERBLOCK, qindex_of
 from reelrl.errors import EncoderError, EncoderTimeout
@@ -47,7 +51,9 @@ class SvtAv1:
     def __init__(self, settings: EncoderSettings, statistics: bytes | None = None, *, first_pass: bool = False) -> None:
         self._library = api.load()
         self._lib = self._library.lib
-        self._settings = replace(settings, recon=False, psnr=False, ssim=False) if first_pass else settings
+        # On several threads the last picture of a first pass may sum up the others before all of them are done.
+        alone = replace(settings, recon=False, psnr=False, ssim=False, threads=1)
+        self._settings = alone if first_pass else settings
         # In random access it skips the last filters of pictures nobody refers to unless reconstructions are wanted, and
         # then measures the errors of what no decoder shows.
         measures = self._settings.psnr or self._settings.ssim
@@ -59,7 +65,10 @@ class SvtAv1:
         self._mark = api.log_mark()
         self._sent = 0
         self._map_in_force = False
-        self._watch: ThreadWatch | None = None
+        self._watch: ThreadWatch | None = None  # in low delay
+        self._rest: RestWatch | None = None  # in random access with several threads
+        self._window = 1  # pictures it takes to get a packet out, as far as we have seen
+        self._delivered = 0
         self._open()
         self._allocate()
 
@@ -119,6 +128,8 @@ class SvtAv1:
         own = threads_started_by(lambda: self._check(self._lib.svt_av1_enc_init(self._handle), "start"))
         if self._settings.low_delay:
             self._watch = ThreadWatch([own[i] for i in _CLEANERS] if len(own) == _SINGLE_THREADS else own)
+        elif self._settings.threads > 1:
+            self._rest = RestWatch(own)
 
     def _options(self) -> dict[str, str]:
         s = self._settings
@@ -173,9 +184,9 @@ class SvtAv1:
         self._quality = ffi.new("Quality*", (s.psnr, s.ssim))
         self._quality_event = ffi.new("Event*", (api.COMPUTE_QUALITY_EVENT, self._quality, 2, ffi.NULL))
         self._alive: dict[int, list[Any]] = {}  # what the library reads after `send_picture`, by frame number
-        self._recons: dict[int, tuple[int, Frame]] = {}  # frame number -> (coding order, picture)
-        self._sizes: dict[int, int] = {}  # coding order -> bytes of the picture
-        self._reconstructed = self._coded = 0  # pictures seen so far of either kind
+        # Reconstructions by frame number: with several threads they come in the order in which they are finished.
+        self._recons: dict[int, Frame] = {}
+        self._coded = CodedPictures()
         self._waiting: list[Packet] = []
         self._ended = False
 
@@ -215,7 +226,11 @@ class SvtAv1:
         while not self._ended:
             if not self._poll():
                 self._pause(started, "finish")
-        return self._ready()
+        ready = self._ready()
+        if self._waiting:
+            missing = [packet.number for packet in self._waiting]
+            raise EncoderError(f"SVT-AV1 ended the stream without reconstructions of frames {missing}; encode it again")
+        return ready
 
     def statistics(self) -> bytes:
         log = ffi.new("FixedBuffer*")
@@ -231,9 +246,10 @@ class SvtAv1:
             self._lib.svt_av1_enc_deinit(self._handle)
             self._lib.svt_av1_enc_deinit_handle(self._handle)
             self._handle = None
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        for watch in (self._watch, self._rest):
+            if watch is not None:
+                watch.close()
+        self._watch = self._rest = None
 
     def _let_go(self) -> None:
         """Finish a stream that is left early: pictures that wait for room among the reconstructions never end alone."""
@@ -254,8 +270,21 @@ class SvtAv1:
         picture.pts = number
         picture.qp = control.qp if control.qp is not None else self._settings.qp
         picture.events = self._events(number, control)
+        if self._rest is not None:
+            self._wait_for_room(self._rest)
         self._sent += 1
         self._hand_over(picture, "take a frame")
+
+    def _wait_for_room(self, rest: RestWatch) -> None:
+        """Return when the next picture can't push another from its place: see above."""
+        started = time.monotonic()
+        while self._sent - self._delivered >= self._window:
+            if self._poll():
+                continue
+            if not rest.at_rest():
+                self._pause(started, f"make room for frame {self._sent}")
+            elif not self._poll():
+                self._window = self._sent - self._delivered + 1  # it rests for want of pictures
 
     def _hand_over(self, picture: Any, doing: str) -> None:
         if self._watch is not None:
@@ -301,8 +330,9 @@ class SvtAv1:
 
     def _poll(self) -> bool:
         """Take whatever is ready of packets and reconstructions; False when nothing was."""
-        recon = self._drain_recon()
-        return self._take_packet(self._lib.svt_av1_enc_get_packet(self._handle, self._out, 0)) or recon
+        # In this order: a reconstruction is queued before its packet, so it is at hand once the packet is.
+        packet = self._take_packet(self._lib.svt_av1_enc_get_packet(self._handle, self._out, 0))
+        return self._drain_recon() or packet
 
     def _pause(self, started: float, doing: str) -> None:
         """A moment until the next poll. Ends in an error just before the caller's patience: so the lane is not lost."""
@@ -319,17 +349,26 @@ class SvtAv1:
         self._check(status, "give a packet")
         out = self._out[0]
         self._ended = bool(out.flags & api.EOS_FLAG)
-        if out.filled:
-            self._waiting.append(self._packet(out))
-        self._lib.svt_av1_enc_release_out_buffer(self._out)
+        try:
+            if out.filled:
+                self._check_number(out.pts)
+                self._waiting.append(self._packet(out))
+                self._delivered += 1
+        finally:
+            self._lib.svt_av1_enc_release_out_buffer(self._out)
         return True
+
+    def _check_number(self, number: int) -> None:
+        if number != self._delivered:
+            raise EncoderError(
+                f"SVT-AV1 gave frame {number} where frame {self._delivered} was due: the stream is torn; encode it "
+                "again, with one thread if it comes again",
+                self.last_words(),
+            )
 
     def _packet(self, out: Any) -> Packet:
         data = bytes(ffi.buffer(out.buffer, out.filled))
-        if self._reconstructs and not self._low_delay:
-            for size in obu.picture_sizes(data):
-                self._sizes[self._coded] = size
-                self._coded += 1
+        order, size = (out.pts, len(data)) if self._low_delay else self._coded.shown(data, out.pts)
         return Packet(
             data=data,
             number=out.pts,
@@ -338,6 +377,8 @@ class SvtAv1:
             qp=out.qp,
             average_qp=out.average_qp,
             luma_pixels=self._luma_pixels,
+            coding_order=order,
+            picture_bytes=size,
             sse=(out.y_sse, out.cb_sse, out.cr_sse) if self._settings.psnr else None,
             ssim=(out.y_ssim, out.cb_ssim, out.cr_ssim) if self._settings.ssim else None,
         )
@@ -354,8 +395,8 @@ class SvtAv1:
                 return drained
             self._check(status, "give a reconstruction")
             drained = True
-            self._recons[self._recon_header.pts] = (self._reconstructed, frame)
-            self._reconstructed += 1
+            if self._recon_header.filled:  # at the end of a stream an empty one may come, numbered like any other
+                self._recons[self._recon_header.pts] = frame
             if self._low_delay:
                 return True  # one picture in, one out: asking again would only cost a frame's memory
 
@@ -367,11 +408,8 @@ class SvtAv1:
             if self._reconstructs:
                 if packet.number not in self._recons:
                     break
-                packet.coding_order, recon = self._recons.pop(packet.number)
+                recon = self._recons.pop(packet.number)
                 packet.recon = recon if self._settings.recon else None
-                packet.picture_bytes = packet.size if self._low_delay else self._sizes.pop(packet.coding_order)
-            elif self._low_delay:
-                packet.coding_order, packet.picture_bytes = packet.number, packet.size
             self._alive.pop(packet.number - self._map_life, None)
             ready.append(self._waiting.pop(0))
         return ready
