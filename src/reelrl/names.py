@@ -2,6 +2,9 @@
 
 Each table maps a name to "module:Class". Nothing is imported before `resolve` asks for it, so a table may point to the
 right in the picture of stages without making its readers import that stage.
+
+`resolve` and `make` know the tables only, which is right for text that stands in a file. Where it was typed or comes
+from Python, `foreign=True` lets it be "my_pkg.mine:Policy" (see `reelrl.file_trust`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, shown
+from reelrl.file_trust import files_are_trusted, is_foreign, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,6 +80,12 @@ FEEDS: dict[str, str] = {
     "clip": "reelrl.content.feeds:ClipFeed",
 }
 
+# Clips that are made, by the same word: "generated:cuts".
+RECIPES: dict[str, str] = {
+    "generated": "reelrl.content.generated:generated_clip",
+    "atari": "reelrl.content.atari:atari_clip",
+}
+
 # How pictures become a file: `Writer(path, width, height, fps)` with `suffix`, `write(rgb)`, `close()`, `abort()`.
 VIDEO_WRITERS: dict[str, str] = {
     "av1": "reelrl.encode.video_file:Av1Writer",
@@ -90,15 +100,15 @@ TABLES: dict[str, Mapping[str, str]] = {
     "mini-GOP controller": MINIGOP_CONTROLLERS,
     "state": STATES,
     "feed": FEEDS,
+    "recipe": RECIPES,
     "video": VIDEO_WRITERS,
 }
 
 
-def resolve(table: Mapping[str, str], name: str) -> Any:
-    """The object that `name` stands for in `table`; a foreign "my_pkg.mine:Policy" is imported as it is written."""
-    target = name if ":" in name else table.get(name)
-    if target is None:
-        raise ConfigError(f"unknown {_kind(table)} {name!r}{_elsewhere(name)}{did_you_mean(name, table)}")
+def resolve(table: Mapping[str, str], name: str, *, foreign: bool = False) -> Any:
+    """The object that `name` stands for in `table`; with `foreign`, "my_pkg.mine:Policy" is imported as written."""
+    name = known(table, name, foreign=foreign)
+    target = table.get(name, name)
     module_name, _, attribute = target.partition(":")
     module = _import(module_name, target)
     try:
@@ -108,13 +118,30 @@ def resolve(table: Mapping[str, str], name: str) -> Any:
         raise ConfigError(f"{module_name} has no {attribute!r}{did_you_mean(attribute, public)}") from None
 
 
-def make(table: Mapping[str, str], text: str) -> Any:
+def known(table: Mapping[str, str], name: Any, *, foreign: bool = False) -> str:
+    """The name itself, if it may be resolved; nothing is imported."""
+    if not isinstance(name, str):
+        raise ConfigError(f"a {_kind(table)} has a name, and this is {shown(name)}{did_you_mean('', table)}")
+    if name in table:
+        return name
+    if ":" not in name:
+        raise ConfigError(f"unknown {_kind(table)} {shown(name)}{_elsewhere(name)}{did_you_mean(name, table)}")
+    if not (foreign or files_are_trusted()):
+        raise refusal(f"the {_kind(table)} is", name)
+    if not is_foreign(name):
+        raise ConfigError(f"cannot import {shown(name)}; write it as package.module:Class")
+    return name
+
+
+def make(table: Mapping[str, str], text: Any, *, foreign: bool = False) -> Any:
     """An object by name, made with the numbers in brackets behind it: "bba(5,10)"."""
-    parts = _CALL.fullmatch(text)
+    parts = _CALL.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
-        raise ConfigError(f"{text!r} is no name with numbers in one pair of brackets; write it like bba or bba(5,10)")
+        raise ConfigError(
+            f"{shown(text)} is no name with numbers in one pair of brackets; write it like bba or bba(5,10)"
+        )
     word, inside = parts["name"], parts["numbers"]
-    kind = resolve(table, word)
+    kind = resolve(table, word, foreign=foreign)
     try:
         numbers = [_number(part) for part in inside.split(",")] if inside and inside.strip() else []
         for name, value in inspect.signature(kind).bind(*numbers).arguments.items():
@@ -124,9 +151,9 @@ def make(table: Mapping[str, str], text: str) -> Any:
     return kind(*numbers)
 
 
-def make_controller(table: Mapping[str, str], text: str) -> Any:
+def make_controller(table: Mapping[str, str], text: Any, *, foreign: bool = False) -> Any:
     """`make`, of something that keeps the contract of controllers; a foreign class may fail to."""
-    made = make(table, text)
+    made = make(table, text, foreign=foreign)
     missing = [name for name in ("reset", "act") if not callable(getattr(made, name, None))]
     missing += [] if isinstance(getattr(made, "privileged", None), bool) else ["privileged"]
     if missing:
@@ -145,6 +172,7 @@ def names_a_file(table: Mapping[str, str], text: str) -> bool:
     return "/" in word or word.isdecimal() or word.endswith(".safetensors") or os.path.exists(text)  # noqa: PTH110 - never raises
 
 
+_LONGEST_WORD = 100  # finding the nearest takes longer the longer the word
 _CALL = re.compile(r"\s*(?P<name>[^()\s]+)\s*(?:\((?P<numbers>[^()]*)\))?\s*")
 
 
@@ -170,7 +198,7 @@ def _check_fit(parameter: inspect.Parameter, value: Any) -> None:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of an error message: the nearest known words, else all of them."""
     words = sorted(known)
-    close = difflib.get_close_matches(word, words, n=2, cutoff=0.6)
+    close = difflib.get_close_matches(word[:_LONGEST_WORD], words, n=2, cutoff=0.6)
     if close:
         return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
     if not words:

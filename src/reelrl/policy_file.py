@@ -11,16 +11,19 @@ only.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from reelrl.errors import CheckpointError, ConfigError
+from reelrl.errors import CheckpointError, ConfigError, shown
 from reelrl.files import atomic_path
+from reelrl.plain_data import parse_object
 from reelrl.regular_files import check_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -111,7 +114,7 @@ def load(path: str | Path) -> Policy:
     try:
         check_regular(path, follow_links=True)
         with safe_open(path, "np") as file:
-            shape = json.loads((file.metadata() or {})["policy"])
+            shape = parse_object((file.metadata() or {})["policy"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         bounded = shape.get("bounded", "clip")  # files of before it was a choice
         for word, known in ((shape["activation"], Activation), (bounded, Bounded)):
@@ -122,6 +125,51 @@ def load(path: str | Path) -> Policy:
             for i in range(len(tensors) // 2)
         ]
         ranges = {name: tuple(shape[name]) for name in ("options", "levels", "low", "high")}
+        if not isinstance(shape["facts"], dict):
+            raise ValueError(f"its facts are {shown(shape['facts'])}")
+        _check_ranges(**ranges)
+        _check_layers(layers)
         return Policy(layers, shape["activation"], **ranges, bounded=bounded, facts=shape["facts"])
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError, CheckpointError) as error:
         raise CheckpointError(f"{path} holds no policy ({error}); give one that `reel train` saved") from error
+
+
+def number_of(facts: dict[str, Any], name: str, path: Path) -> float:
+    """A number that a policy's facts must hold."""
+    value: Any = facts.get(name)
+    if not _is_finite(value):
+        raise CheckpointError(f"{path} has {name} = {shown(value)}, where a finite number is wanted; train it anew")
+    return float(value)
+
+
+def check_finite(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError for weights with which every decision would be the same, or none at all."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = array[~np.isfinite(array)].ravel()
+            raise ValueError(f"{name} holds {bad[0]} ({bad.size} of {array.size} numbers are not finite)")
+
+
+def _check_ranges(
+    options: tuple[Any, ...], levels: tuple[Any, ...], low: tuple[Any, ...], high: tuple[Any, ...]
+) -> None:
+    if any(type(each) is not int or each < 1 for each in options):
+        raise ValueError(f"options are {shown(options)}, not whole numbers above 0")
+    for name, numbers in (("levels", levels), ("low", low), ("high", high)):
+        if not all(map(_is_finite, numbers)):
+            raise ValueError(f"{name} is {shown(numbers)}, not finite numbers")
+    if levels and any(each > len(levels) for each in options):
+        raise ValueError(f"{max(options)} options have {len(levels)} levels")
+
+
+def _check_layers(layers: list[Layer]) -> None:
+    inputs = None
+    for number, (weight, bias) in enumerate(layers):
+        if weight.ndim != 2 or bias.shape != weight.shape[:1] or inputs not in (None, weight.shape[1]):
+            raise ValueError(f"layer {number} has weights {weight.shape} and bias {bias.shape}, which do not fit")
+        check_finite({f"layers.{number}.weight": weight, f"layers.{number}.bias": bias})
+        inputs = weight.shape[0]
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.errors import RunError
+from reelrl.errors import RunError, shown
 from reelrl.files import explain_os_error
+from reelrl.plain_data import parse_object
 from reelrl.regular_files import open_binary, open_regular
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Log:
 
     def cut(self, size: int) -> None:
         """Forget everything after byte `size`, a value that `size` once had."""
+        if type(size) is not int or size < 0:
+            raise RunError(f"{self.path} is to be cut at byte {shown(size)}, which no log has; use an older checkpoint")
         if size > self.size:
             raise RunError(f"{self.path} has {self.size} bytes, the checkpoint saw {size}; lines of it are lost")
         os.ftruncate(self._descriptor, size)
@@ -83,9 +86,11 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield json.loads(line)
+                yield parse_object(line)
             except ValueError as error:
-                raise RunError(f"{path} line {number} is not JSON: {line[:60]!r}; repair or remove the line") from error
+                raise RunError(
+                    f"{path} line {number} is not JSON of a record: {line[:60]!r}; repair or remove the line"
+                ) from error
 
 
 def to_plain(value: Any) -> Any:

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from reelrl import __version__, config, yaml_text
 from reelrl.checkpoints import Checkpoint, Checkpoints
-from reelrl.errors import ConfigError, RunError
+from reelrl.errors import ConfigError, RunError, shown
 from reelrl.files import explain_os_error, sync_folder, writable_folder, write_atomic
 from reelrl.locks import FolderLock
+from reelrl.plain_data import parse_json
 from reelrl.records import Log, read_records, to_plain
 from reelrl.regular_files import check_regular, own_folder, own_path, read_regular
 
@@ -62,7 +63,7 @@ class RunFolder:
     def meta(self) -> dict[str, Any]:
         path = self.folder / META
         try:
-            meta = json.loads(read_regular(path))
+            meta = parse_json(read_regular(path))
         except OSError as error:
             raise RunError(explain_os_error(error, path, "read")) from error
         except ValueError as error:
@@ -72,12 +73,22 @@ class RunFolder:
         return meta
 
     @property
+    def seed(self) -> int:
+        """Where all chance of the run comes from."""
+        seed = self.meta.get("seed")
+        if type(seed) is not int or seed < 0:
+            raise RunError(
+                f"{self.folder / META} has seed {shown(seed)}, where a whole number is wanted; it is damaged"
+            )
+        return seed
+
+    @property
     def stage(self) -> str:
         return str(self._config()["stage"])
 
     def settings(self, cls: type[T]) -> T:
         """The settings that the run was started with, equal to the object that was saved."""
-        return config.from_mapping(cls, self._config()["settings"])
+        return config.from_mapping(cls, self._config()["settings"], origin=self.folder / CONFIG)
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         return read_records(self.folder / EPISODES)
@@ -107,6 +118,8 @@ class RunFolder:
             return read_regular(path).decode("utf-8")
         except OSError as error:
             raise RunError(explain_os_error(error, path, "read")) from error
+        except UnicodeDecodeError as error:
+            raise RunError(f"{path} is not UTF-8 text (byte {error.start}); this run folder is damaged") from error
 
     def _config(self) -> dict[str, Any]:
         found = yaml_text.parse(self.config_text(), str(self.folder / CONFIG))
@@ -192,7 +205,9 @@ class Run(RunFolder):
         What was logged after it will be logged again, as if nothing had happened.
         """
         found = self.checkpoints.latest()
-        marks = found.state["logs"] if found else {}
+        marks = found.state.get("logs") if found else {}
+        if not isinstance(marks, dict):
+            raise RunError(f"the checkpoint saw logs {shown(marks)}, where sizes by name are wanted; use an older one")
         for name, log in self._logs.items():
             log.cut(marks.get(name, 0))
         self.board.close()

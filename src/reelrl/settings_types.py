@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
 
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, shown
 from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read_settings(cls: type[T], mapping: Any, where: str = "") -> T:
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for key in mapping:
         if key not in fields:
-            raise ConfigError(f"unknown setting {_dotted(where, key)!r}{_suggest(str(key), where, fields)}")
+            raise ConfigError(f"unknown setting {shown(_dotted(where, key))}{_suggest(str(key), where, fields)}")
     hints = field_types(cls)
     values = {key: read_value(hints[key], value, _dotted(where, key)) for key, value in mapping.items()}
     for name, field in fields.items():
@@ -142,8 +142,8 @@ def _read_literal(kind: Any, value: Any, where: str) -> Any:
     for choice in choices:
         if type(choice) is type(value) and choice == value:
             return choice
-    hint = did_you_mean(str(value), [str(choice) for choice in choices])
-    raise ConfigError(f"setting {where!r} is {value!r}{hint}")
+    hint = did_you_mean(_word(value), [str(choice) for choice in choices])
+    raise ConfigError(f"setting {where!r} is {shown(value)}{hint}")
 
 
 def _read_enum(kind: type[Enum], value: Any, where: str) -> Enum:
@@ -153,7 +153,7 @@ def _read_enum(kind: type[Enum], value: Any, where: str) -> Enum:
     named = members | {name: member for name, member in kind.__members__.items() if name not in members}
     if isinstance(value, str) and value in named:
         return named[value]
-    raise ConfigError(f"setting {where!r} is {value!r}{did_you_mean(str(value), members)}")
+    raise ConfigError(f"setting {where!r} is {shown(value)}{did_you_mean(_word(value), members)}")
 
 
 def _enum_text(member: Enum) -> str:
@@ -166,7 +166,7 @@ def _read_tuple(kind: Any, value: Any, where: str) -> tuple[Any, ...]:
     if not kinds or kinds[-1] is Ellipsis:
         return tuple(_read_items(kinds[0] if kinds else Any, items, where))
     if len(items) != len(kinds):
-        raise ConfigError(f"setting {where!r} has {len(items)} entries {items!r}; it needs {len(kinds)}")
+        raise ConfigError(f"setting {where!r} has {len(items)} entries {shown(items)}; it needs {len(kinds)}")
     return tuple(
         read_value(each, item, f"{where}[{i}]") for i, (each, item) in enumerate(zip(kinds, items, strict=True))
     )
@@ -201,7 +201,9 @@ def _read_items(kind: Any, items: list[Any], where: str) -> list[Any]:
 
 def _read_scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is Any:
-        return value
+        # Anything goes; only what was typed becomes its value, also inside: --set actor.video_encoder_cfg.seed=3
+        inner = isinstance(value, Mapping)
+        return {key: read_value(Any, item, _dotted(where, key)) for key, item in value.items()} if inner else value
     if kind is float and type(value) is int:
         return float(value)
     if kind is Fraction:
@@ -240,7 +242,12 @@ def _name(kind: Any) -> str:
 
 def _wrong(value: Any, wanted: str, where: str) -> ConfigError:
     key = f"setting {where!r}" if where else "the settings"
-    return ConfigError(f"{key}: {wanted} is needed, found {type(value).__name__} {value!r}")
+    return ConfigError(f"{key}: {wanted} is needed, found {type(value).__name__} {shown(value)}")
+
+
+def _word(value: Any) -> str:
+    """What somebody may have meant as a word; comparing long texts takes long."""
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def _dotted(where: str, key: object) -> str:

@@ -1,22 +1,48 @@
 """YAML as people expect it, for settings.
 
 PyYAML follows YAML 1.1, where `1e-3` is text, `no` is false, `16:9` is 969 and `010` is 8. Here the rules of YAML 1.2
-hold: only true/false are booleans, numbers look like numbers, the rest is text. A key written twice is an error.
+hold: only true/false are booleans, numbers look like numbers, the rest is text. A key written twice is an error. So is
+what is too long, too deep, or made large by aliases.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from reelrl.errors import ConfigError
+from reelrl.errors import LONGEST_VALUE, ConfigError
+from reelrl.files import explain_os_error
+from reelrl.plain_data import DEEPEST, check_limits
+
+if TYPE_CHECKING:
+    from reelrl.errors import ReelError
 
 
 class _Loader(yaml.SafeLoader):
     # Own, empty table: the class attribute is shared with SafeLoader otherwise.
     yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012  # PyYAML's name and type
+    # No dates, sets or bytes behind a tag: settings are plain values.
+    yaml_constructors = {  # noqa: RUF012
+        tag: make
+        for tag, make in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in {"null", "bool", "int", "float", "str", "seq", "map"}
+    }
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # Noticed on the way down: PyYAML recurses, and takes seconds to find that it went too deep.
+        if self._depth > DEEPEST:
+            problem = f"it is nested deeper than {DEEPEST} levels"
+            raise yaml.composer.ComposerError(None, None, problem, self.get_mark())
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -58,15 +84,37 @@ for _tag, _pattern, _first in (
         )
 
 
+LARGEST_TEXT = 2**20
+MOST_ITEMS = 100_000
+
+
 def parse(text: str, origin: str) -> Any:
     """The plain value that `text` holds; `origin` names its place in errors."""
+    if len(text) > LARGEST_TEXT:
+        raise ConfigError(f"{origin} has {len(text):,} characters; YAML of settings has at most {LARGEST_TEXT:,}")
     try:
-        return yaml.load(text, _Loader)  # derived from SafeLoader
-    except (yaml.YAMLError, ValueError) as error:
+        value = yaml.load(text, _Loader)  # derived from SafeLoader
+        check_limits(value, MOST_ITEMS)
+    except (yaml.YAMLError, ValueError, LookupError) as error:  # a tag may stand before any text: `!!bool maybe`
         mark = getattr(error, "problem_mark", None)
         place = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ConfigError(f"{origin}{place} is not valid YAML: {problem}") from error
+        raise ConfigError(f"{origin}{place} is not valid YAML: {problem[:LONGEST_VALUE]}") from error
+    return value
+
+
+def read(path: str | Path, *, error: type[ReelError] = ConfigError) -> Any:
+    """The plain value in a file of UTF-8 text; `error` is raised where it cannot be read."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as problem:
+        raise error(explain_os_error(problem, path, "read")) from problem
+    except UnicodeDecodeError as problem:
+        raise error(f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8") from problem
+    try:
+        return parse(text, str(path))
+    except ConfigError as problem:
+        raise problem if error is ConfigError else error(str(problem)) from problem
 
 
 def write(value: Any) -> str:

@@ -41,10 +41,13 @@ def test_a_policy_is_saved_and_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("format: reelrl-superblock-map-1\nweights: !!python/object/apply:os.system ['touch /tmp/never']\n", "no map"),
+        (
+            "format: reelrl-superblock-map-1\nweights: !!python/object/apply:os.system ['touch /tmp/never']\n",
+            "not valid YAML",
+        ),
         ("weights: {variance: 1}\n", "does not say 'format"),
         ("[1, 2]\n", "does not say 'format"),
-        ("{", "no map policy"),
+        ("{", "not valid YAML"),
         ("format: reelrl-superblock-map-1\n", "no weights"),
         ("format: reelrl-superblock-map-1\nweights: {}\nstrength: 3\n", "unknown 'strength'"),
     ],

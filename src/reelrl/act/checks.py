@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelrl import config
 from reelrl.act import benchmarl_adapter, doom_training, scenario, yaml_files
 from reelrl.act.task_config import DoomTaskConfig
 from reelrl.act.video_encoder import read_encoder_settings
 from reelrl.errors import ConfigError, ReelError
+from reelrl.settings_types import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,7 +63,7 @@ def _check_task(findings: Findings, given: dict[str, Any] | None) -> None:
     _check_keys(findings, "task", given, yaml_files.field_names(DoomTaskConfig))
     for key in yaml_files.field_names(DoomTaskConfig):
         if key in given:  # each alone, so that one mistake does not hide the next
-            findings.attempt("task", config.from_mapping, DoomTaskConfig, {key: given[key]})
+            findings.attempt("task", read_settings, DoomTaskConfig, {key: given[key]})
     with tempfile.TemporaryDirectory() as folder:
         name = str(given.get("config_path"))
         findings.attempt("task", scenario.prepare, name, Path(folder))

@@ -8,6 +8,7 @@ from pathlib import Path
 from reelrl.act import wad
 from reelrl.act.scenarios import cloister, haunted_rooms, nine_rooms
 from reelrl.errors import ConfigError, ContentError, MissingExtra
+from reelrl.file_trust import refuse_foreign
 from reelrl.names import did_you_mean
 
 OURS = {"nine_rooms": nine_rooms, "haunted_rooms": haunted_rooms, "cloister": cloister}
@@ -32,6 +33,8 @@ def require(name: str) -> None:
 
 def _checked(name: str) -> Path:
     path = _find(name)
+    if path.parent != _scenarios_of_vizdoom().resolve():
+        refuse_foreign({"extra_game_args": _settings(path).get("game_args")}, path)
     _check_player_starts(path)
     return path
 
@@ -71,9 +74,9 @@ def _settings(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise ContentError(f"cannot read {path} as a scenario's settings: {error}") from error
     found = {}
-    for key, value in re.findall(r"^\s*(\w+)\s*=\s*([^\s{#][^#\n]*)", text, re.MULTILINE):
+    for key, value in re.findall(r"^\s*(\w+)\s*\+?=\s*([^\s{#][^#\n]*)", text, re.MULTILINE):
         found[key.lower().replace("_", "")] = value.strip()
-    known = ("doom_scenario_path", "doom_map")
+    known = ("doom_scenario_path", "doom_map", "game_args")
     return {key: found[plain] for key in known if (plain := key.replace("_", "")) in found}
 
 

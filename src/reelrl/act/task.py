@@ -144,7 +144,7 @@ class DoomPettingZooTask(Task):  # type: ignore[misc]
 
 
 def _settings(given: dict[str, Any]) -> DoomTaskConfig:
-    return config.from_mapping(DoomTaskConfig, given)
+    return config.from_mapping(DoomTaskConfig, given, foreign=True)
 
 
 def _told(infos: dict[str, Any]) -> dict[str, Any]:

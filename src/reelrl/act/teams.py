@@ -62,7 +62,7 @@ class TrainedTeam:
         if checkpoint is None:
             raise RunError(f"{run.folder} has no checkpoint yet; train it further")
         # Encoders that are frozen are the model's own here: nobody collects.
-        experiment = DoomExperiment(settings_of(run), int(run.meta["seed"]), encode_at_collection=False)
+        experiment = DoomExperiment(settings_of(run), run.seed, encode_at_collection=False)
         try:
             experiment.restore(checkpoint)
             self._policy = experiment.policy.eval()
@@ -127,7 +127,7 @@ def make_env(settings: DoomTraining) -> VizDoomCoopParallelEnv:
     from reelrl import config
     from reelrl.act.task_config import DoomTaskConfig
 
-    return config.from_mapping(DoomTaskConfig, settings.task).make_env()
+    return config.from_mapping(DoomTaskConfig, settings.task, foreign=True).make_env()
 
 
 def _stacked(seen: list[Any]) -> Any:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from reelrl import config
 from reelrl.errors import ConfigError
-from reelrl.names import resolve
+from reelrl.names import known, resolve
 
 ENCODERS: dict[str, str] = {
     "cnn": "reelrl.act.video_backbones:Cnn",
@@ -58,8 +58,7 @@ class VideoEncoderSettings:
     """Of random weights that stay frozen."""
 
     def __post_init__(self) -> None:
-        if ":" not in self.model_type and self.model_type not in ENCODERS:
-            resolve(ENCODERS, self.model_type)  # says which there are
+        known(ENCODERS, self.model_type, foreign=True)
         for name in ("embed_dim", "patch", "depth", "heads"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
@@ -101,14 +100,14 @@ def read_encoder_settings(mapping: Any) -> VideoEncoderSettings:
     if isinstance(mapping, VideoEncoderSettings):
         return mapping
     try:
-        return config.from_mapping(VideoEncoderSettings, mapping)
+        return config.from_mapping(VideoEncoderSettings, mapping, foreign=True)
     except ConfigError as error:
         raise ConfigError(f"video_encoder_cfg: {error}") from error
 
 
 def make_video_encoder(settings: VideoEncoderSettings, clip: ClipShape, device: Any = "cpu") -> VideoEncoder:
     """A new encoder for clips of this shape; a frozen one comes from `frozen_video_encoder`."""
-    encoder: VideoEncoder = resolve(ENCODERS, settings.model_type)(settings, clip)
+    encoder: VideoEncoder = resolve(ENCODERS, settings.model_type, foreign=True)(settings, clip)
     return encoder.to(device)
 
 

@@ -68,7 +68,12 @@ def model_parameters(cls: type, name: str, given: Mapping[str, Any], where: obje
 
 
 def _class(dotted: Any, key: str, where: object) -> Any:
+    """An activation of torch.nn; a class from elsewhere was typed, or its file is trusted."""
+    from torch.nn.modules import activation
+
     module, _, name = str(dotted).rpartition(".")
+    if module == "torch.nn" and name not in activation.__all__:
+        raise ConfigError(f"{where}: {key} is {dotted!r}{did_you_mean(name, activation.__all__)}")
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, ValueError, AttributeError) as error:

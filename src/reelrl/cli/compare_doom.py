@@ -89,7 +89,7 @@ def _find(settings: DoomTraining, seed: int, root: Path) -> RunFolder | None:
     for path in sorted(root.glob(f"*/{META}")):
         run = RunFolder(path.parent)
         try:
-            same = run.stage == "doom" and int(run.meta["seed"]) == seed and run.settings(DoomTraining) == settings
+            same = run.stage == "doom" and run.seed == seed and run.settings(DoomTraining) == settings
         except (RunError, ConfigError):  # of another version, or damaged: not ours
             continue
         if same:

@@ -12,7 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from reelrl import __version__
-from reelrl.errors import ReelError
+from reelrl.errors import ReelError, missing_extra
+from reelrl.file_trust import trusting_files
 from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except ReelError as error:
         return _complain(f"error  {error}", FAILED)
+    except ModuleNotFoundError as error:
+        extra = missing_extra(error)
+        if extra is None:
+            raise
+        return _complain(f"error  {extra}", FAILED)
     except KeyboardInterrupt:
         return _complain("stopped  interrupted by Ctrl+C", INTERRUPTED)
     except BrokenPipeError:
@@ -88,11 +94,15 @@ def _dispatch(arguments: list[str]) -> int:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
+    parser.add_argument(
+        "--trust", action="store_true", help="let files name code and programs of others; for files that you wrote"
+    )
     try:
         parsed = parser.parse_args(with_dashes(arguments[len(command.split()) :]))
     except SystemExit as stop:  # argparse exits by itself; callers of `main` want a number
         return int(stop.code or 0)
-    status = module.run(parsed)
+    with trusting_files(parsed.trust):
+        status = module.run(parsed)
     sys.stdout.flush()
     return DONE if status is None else int(status)
 

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         run_folder = Run.open(args.resume)
         if run_folder.stage != STAGE:
             raise ConfigError(f"{args.resume} is a run of `reel train {run_folder.stage}`; resume it with that command")
-        settings, seed = run_folder.settings(AbrTraining), int(run_folder.meta["seed"])
+        settings, seed = run_folder.settings(AbrTraining), run_folder.seed
     else:
         settings, seed = options.settings_from(args, AbrTraining()), args.seed
         run_folder = Run.create(args.runs, settings, stage=STAGE, name="abr-ppo", seed=seed)

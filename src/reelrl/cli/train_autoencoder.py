@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
-from reelrl.errors import ConfigError, MissingExtra
+from reelrl.errors import ConfigError
 from reelrl.progress import Progress, duration, spaced
 
 if TYPE_CHECKING:
@@ -50,15 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        return _train(args)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "torch":
-            raise
-        raise MissingExtra("torch", "train") from error
-
-
-def _train(args: argparse.Namespace) -> int:
     from reelrl.see.training import AutoEncoderTrainer
     from reelrl.see.viewer import Viewer
 
@@ -90,7 +81,7 @@ def _settings(args: argparse.Namespace) -> tuple[AutoEncoderTraining, int]:
             raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
         if args.load:
             raise ConfigError("--load begins a run and --resume continues one; give one of them")
-        return config.merge(folder.settings(AutoEncoderTraining), changes), int(folder.meta["seed"])
+        return config.merge(folder.settings(AutoEncoderTraining), changes), folder.seed
     defaults = AutoEncoderTraining(source=args.source or random_game(args.seed))
     chosen = config.named(defaults, args.config) if args.config else defaults
     given = {**changes, "model": {"seed": args.seed}} | ({"source": args.source} if args.source else {})

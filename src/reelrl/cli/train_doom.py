@@ -109,7 +109,7 @@ def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
         folder = RunFolder(args.resume)
         if folder.stage != STAGE:
             raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
-        settings, seed = folder.settings(DoomTraining), int(folder.meta["seed"])
+        settings, seed = folder.settings(DoomTraining), folder.seed
     else:
         settings, seed = settings_from(args), args.seed
         if args.contrastive_weight is not None:

@@ -72,7 +72,7 @@ def _settings(args: argparse.Namespace) -> tuple[EyesTraining, int]:
             raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
         if args.epochs is not None:
             raise ConfigError("--epochs decides how fast the learning rate falls; it cannot change in a run")
-        return folder.settings(EyesTraining), int(folder.meta["seed"])
+        return folder.settings(EyesTraining), folder.seed
     if not args.data:
         raise ConfigError("no data to learn from; give the folder that `reel collect doom` wrote, or --resume RUN")
     settings = options.settings_from(args, EyesTraining(data=args.data))

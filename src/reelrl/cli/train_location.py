@@ -71,7 +71,7 @@ def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
         folder = RunFolder(args.resume)
         if folder.stage != STAGE:
             raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
-        settings, seed = folder.settings(LocationTraining), int(folder.meta["seed"])
+        settings, seed = folder.settings(LocationTraining), folder.seed
         settings = replace(settings, data=args.data) if args.data else settings
     elif args.data:
         settings, seed = options.settings_from(args, _with_eyes(args, LocationTraining(data=args.data))), args.seed

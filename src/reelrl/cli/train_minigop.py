@@ -21,7 +21,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
-from reelrl.errors import ConfigError, MissingExtra
+from reelrl.errors import ConfigError
 from reelrl.progress import Progress
 
 if TYPE_CHECKING:
@@ -88,16 +88,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        return _train(args)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in ("torch", "stable_baselines3"):
-            raise
-        raise MissingExtra(package, "train") from error
-
-
-def _train(args: argparse.Namespace) -> int:
     from reelrl.agents.ppo import use_threads
     from reelrl.agents.training import Interrupted
     from reelrl.cli.main import DONE, INTERRUPTED
@@ -148,7 +138,7 @@ def _settings(args: argparse.Namespace) -> tuple[MiniGopTraining, int]:
         if folder.stage != STAGE:
             raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
         again = {name: value for name, value in given.items() if name in CONTINUED}
-        return config.merge(folder.settings(MiniGopTraining), again), int(folder.meta["seed"])
+        return config.merge(folder.settings(MiniGopTraining), again), folder.seed
     chosen = config.named(MiniGopTraining(), args.config) if args.config else MiniGopTraining()
     return config.override(config.merge(chosen, given | _videos(args)), args.set), args.seed
 

@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
-from reelrl.errors import ConfigError, MissingExtra
+from reelrl.errors import ConfigError
 from reelrl.progress import Progress, duration
 
 if TYPE_CHECKING:
@@ -87,16 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        return _train(args)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in ("torch", "stable_baselines3"):
-            raise
-        raise MissingExtra(package, "train") from error
-
-
-def _train(args: argparse.Namespace) -> int:
     from reelrl.agents.ppo import use_threads
     from reelrl.agents.training import Interrupted
     from reelrl.cli.main import DONE, INTERRUPTED
@@ -143,7 +133,7 @@ def _settings(args: argparse.Namespace) -> tuple[SuperblockTraining, int]:
             raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
         own = folder.settings(SuperblockTraining)
         more = {} if args.total_iteration is None else {"total_iteration": args.total_iteration}
-        return config.merge(own, more), int(folder.meta["seed"])
+        return config.merge(own, more), folder.seed
     chosen = config.named(SuperblockTraining(), args.config) if args.config else SuperblockTraining()
     return config.override(config.merge(chosen, _given(args)), args.set), args.seed
 

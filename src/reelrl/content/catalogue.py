@@ -6,7 +6,6 @@ That folder may hold a MANIFEST.json that describes its files; without one every
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +22,7 @@ from reelrl.content.formats import RAW_SUFFIXES
 from reelrl.content.generated import STYLES, generated_clip
 from reelrl.errors import ContentError, ReelError
 from reelrl.files import explain_os_error
+from reelrl.plain_data import parse_json
 from reelrl.regular_files import inside, read_regular
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _open_files(folder: Path) -> Iterator[Clip | ReelError]:
 
 def _read_manifest(path: Path) -> list[Any]:
     try:
-        content = json.loads(read_regular(path))
+        content = parse_json(read_regular(path))
     except OSError as error:
         raise ContentError(explain_os_error(error, path, "read")) from error
     except (ValueError, RecursionError) as error:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from reelrl import seeding
-from reelrl.content.sources import RECIPES, open_clip
+from reelrl.content.sources import open_clip
 from reelrl.errors import ConfigError, ContentError
-from reelrl.names import FEEDS, did_you_mean, resolve
+from reelrl.names import FEEDS, RECIPES, did_you_mean, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.content.clip import Clip
 from reelrl.errors import ConfigError, ContentError
-from reelrl.names import did_you_mean, resolve
+from reelrl.names import RECIPES, did_you_mean, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# scheme -> who makes the clip, and the options it takes
-RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "generated": ("reelrl.content.generated:generated_clip", ("size", "frames", "fps", "seed")),
-    "atari": ("reelrl.content.atari:atari_clip", ("frames", "fps", "seed", "scale")),
+# What may follow the question mark of a recipe.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "generated": ("size", "frames", "fps", "seed"),
+    "atari": ("frames", "fps", "seed", "scale"),
 }
 
 
@@ -43,7 +43,7 @@ def open_clip(name: str | Path, size: tuple[int, int] | None = None, fps: Fracti
 
 
 def _from_recipe(scheme: str, rest: str) -> Clip:
-    maker_name, known = RECIPES[scheme]
+    known = OPTIONS[scheme]
     subject, _, query = rest.partition("?")
     options: dict[str, Any] = {}
     for part in query.split("&") if query else []:
@@ -51,7 +51,7 @@ def _from_recipe(scheme: str, rest: str) -> Clip:
         if key not in known:
             raise ConfigError(f"{scheme}:{rest}: unknown option {key!r}{did_you_mean(key, known)}")
         options[key] = _PARSERS[key](key, value)
-    maker: Callable[..., Clip] = resolve({}, maker_name)
+    maker: Callable[..., Clip] = resolve(RECIPES, scheme)
     return maker(subject, **options)
 
 

@@ -88,7 +88,7 @@ class Encoder(Protocol):
 
 def encoder_class(name: str) -> Any:
     """The Encoder class of a backend."""
-    return names.resolve(names.BACKENDS, name)
+    return names.resolve(names.BACKENDS, name, foreign=True)
 
 
 def frames_covered(statistics: bytes | None, record_bytes: int) -> int | None:

@@ -12,22 +12,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
+from reelrl import yaml_text
 from reelrl.content.clip import Clip
 from reelrl.encode.features import MOTION_RESIDUAL, clip_features
 from reelrl.encode.maps import MAP_FEATURES, action_of, map_inputs, map_of, named_weights
 from reelrl.encode.measure import METRICS, LocalCurve, Maps, measure, weights_of
 from reelrl.encode.settings import EncoderSettings
-from reelrl.errors import ConfigError, ContentError
-from reelrl.files import explain_os_error, write_atomic
+from reelrl.errors import ConfigError, ContentError, shown
+from reelrl.files import write_atomic
 from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from reelrl.encode.maps import MapEpisode
@@ -68,11 +70,15 @@ class MapPolicy:
             if name not in MAP_FEATURES:
                 raise ConfigError(f"unknown feature {name!r} in a map policy{did_you_mean(name, MAP_FEATURES)}")
             if not (_is_number(value) and abs(value) <= LARGEST_WEIGHT):
-                raise ConfigError(f"weight of {name} is {value!r}; use -{LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}")
+                raise ConfigError(f"weight of {name} is {shown(value)}; use -{LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}")
         for name in ("inter_share", "least_change"):
             value = getattr(self, name)
             if not (_is_number(value) and value >= 0):
-                raise ConfigError(f"{name} = {value!r} in a map policy; use a number, 0 or more")
+                raise ConfigError(f"{name} = {shown(value)} in a map policy; use a number, 0 or more")
+        for name, kind in (("abstains", bool), ("importance", str | None), ("facts", dict)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ConfigError(f"{name} = {shown(value)} in a map policy; fit it anew")
 
     def maps_of_clip(self, clip: Clip, qp: int) -> Maps:
         """The map of each frame of a clip."""
@@ -100,17 +106,12 @@ class MapPolicy:
     @classmethod
     def load(cls, path: str | Path) -> MapPolicy:
         """The policy in a YAML file; nothing in it is executed."""
-        try:
-            content = yaml.safe_load(Path(path).read_text())
-        except OSError as error:
-            raise ContentError(explain_os_error(error, path, "read")) from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ContentError(f"{path} is no map policy: {error}; fit it anew") from error
+        content = yaml_text.read(path, error=ContentError)
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
             raise ContentError(f"{path} is no map policy: it does not say 'format: {FORMAT}'; fit it anew")
-        unknown = sorted(set(content) - set(cls.__dataclass_fields__))
+        unknown = [key for key in content if key not in cls.__dataclass_fields__]
         if unknown or not isinstance(content.get("weights"), dict):
-            raise ContentError(f"{path}: {f'unknown {unknown[0]!r}' if unknown else 'no weights'}; fit it anew")
+            raise ContentError(f"{path}: {f'unknown {shown(unknown[0])}' if unknown else 'no weights'}; fit it anew")
         return cls(**content)
 
 

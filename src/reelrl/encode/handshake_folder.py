@@ -12,6 +12,7 @@ from reelrl.encode.handshake import MESSAGES, Message, checked, file_name
 from reelrl.errors import ContentError, HandshakeError
 from reelrl.files import explain_os_error, write_atomic
 from reelrl.locks import FolderLock, is_locked
+from reelrl.plain_data import parse_json
 from reelrl.regular_files import own_path, read_regular
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class HandshakeFolder:
         except OSError as error:
             raise HandshakeError(explain_os_error(error, self.path / name, "read")) from error
         try:
-            message = json.loads(content)
+            message = parse_json(content)
         except ValueError as error:
             if final or self._stands(name, content):
                 start = content[:60].decode("utf-8", "replace")

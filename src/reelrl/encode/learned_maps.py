@@ -18,7 +18,7 @@ from reelrl import policy_file
 from reelrl.encode.maps import action_of, map_inputs, map_of
 from reelrl.encode.states import Normalisation
 from reelrl.errors import CheckpointError, ConfigError
-from reelrl.names import MAP_CONTROLLERS, make_controller, names_a_file
+from reelrl.names import MAP_CONTROLLERS, STATES, known, make_controller, names_a_file
 from reelrl.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ class LearnedMap:
         self.path = find_policy(place)
         self.policy = policy_file.load(self.path)
         self.facts = self.policy.facts
+        try:
+            known(STATES, self.facts.get("state") or "naive")
+            self._normalisation = _normalisation_of(self.facts)
+        except (ConfigError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{self.path} cannot be shown what it wants to see: {error}") from error
         self._inputs: NDArray[np.float32] | None = None
         self._frame = 0
 
@@ -63,7 +68,7 @@ class LearnedMap:
     def env_options(self) -> dict[str, Any]:
         """Arguments of `SuperblockQpEnv` that decide what is observed: with the normalisation of the training clips."""
         options = {name: self.facts[name] for name in ("state", "weights") if self.facts.get(name) is not None}
-        return options | {"normalise": _normalisation_of(self.facts)}
+        return options | {"normalise": self._normalisation}
 
     def reset(self, seed: int, episode: MapEpisode) -> None:  # noqa: ARG002 - the protocol's
         """Check that the clip has the size the policy was trained for; policies over features take any."""
@@ -98,7 +103,10 @@ def _normalisation_of(facts: dict[str, Any]) -> Normalisation | bool:
     saved = facts.get("normalisation")
     if saved is None:
         return False
-    return Normalisation(np.array(saved["mean"], np.float32), np.array(saved["deviation"], np.float32))
+    mean, deviation = (np.array(saved[name], np.float32) for name in ("mean", "deviation"))
+    if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite([mean, deviation]).all():
+        raise ValueError(f"its normalisation has shapes {mean.shape} and {deviation.shape}, or is not finite")
+    return Normalisation(mean, deviation)
 
 
 def load_controller(name: str) -> Any:
@@ -108,4 +116,4 @@ def load_controller(name: str) -> Any:
     """
     if names_a_file(MAP_CONTROLLERS, name):
         return LearnedMap(name)
-    return make_controller(MAP_CONTROLLERS, name)
+    return make_controller(MAP_CONTROLLERS, name, foreign=True)

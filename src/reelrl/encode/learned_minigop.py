@@ -8,13 +8,14 @@ The policy was trained to correct another controller, its base; what it decides 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reelrl import policy_file
 from reelrl.encode.learned_maps import find_policy
 from reelrl.encode.minigop_imitation import Imitation
 from reelrl.encode.minigop_state import NAMES, observation
-from reelrl.errors import CheckpointError
+from reelrl.errors import CheckpointError, ConfigError
+from reelrl.file_trust import files_are_trusted
 from reelrl.names import MINIGOP_CONTROLLERS, make_controller, names_a_file
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ class LearnedMiniGop:
 
     privileged = False
 
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, place: str | Path, corrected_by: tuple[Path, ...] = ()) -> None:
         self.path = find_policy(place)
+        if self.path in corrected_by:
+            raise CheckpointError(f"{self.path} corrects itself, by way of its `base`; train it anew")
         self.policy = policy_file.load(self.path)
         facts = self.policy.facts
         if facts.get("stage") != "minigop" or self.policy.choices != 1:
@@ -39,8 +42,22 @@ class LearnedMiniGop:
                 f"{self.path} sees other things than this version shows it (it has {len(facts.get('sees') or ())} "
                 f"inputs, {len(NAMES)} are there); train it anew"
             )
-        self.max_delta = float(facts["max_delta"])
-        self.base: MiniGopController | None = load_controller(facts["base"]) if facts["base"] else None
+        self.max_delta = policy_file.number_of(facts, "max_delta", self.path)
+        if "base" not in facts:
+            raise CheckpointError(f"{self.path} does not say whom it corrects (`base`); train it anew")
+        self.base = self._base_of(facts["base"], (*corrected_by, self.path))
+
+    def _base_of(self, name: Any, corrected_by: tuple[Path, ...]) -> MiniGopController | None:
+        """The controller that is corrected: one of ours, or what a trusted file names."""
+        if name is None:
+            return None
+        try:
+            if files_are_trusted() and isinstance(name, str):
+                return load_controller(name, corrected_by)
+            base: MiniGopController = make_controller(MINIGOP_CONTROLLERS, name)
+        except ConfigError as error:
+            raise CheckpointError(f"{self.path} corrects a controller that cannot be had: {error}") from error
+        return base
 
     def reset(self, seed: int, episode: MiniGopEpisode) -> None:
         if self.base is not None:
@@ -51,12 +68,12 @@ class LearnedMiniGop:
         return usual + self.max_delta * float(self.policy.act(observation(situation, usual))[0])
 
 
-def load_controller(name: str) -> MiniGopController:
+def load_controller(name: str, corrected_by: tuple[Path, ...] = ()) -> MiniGopController:
     """A controller of mini-GOPs by name, by run folder or file (a policy, a fitted rule), or as "package.module:Class".
 
     Arguments may follow in brackets: "crf-replay(2)".
     """
     if names_a_file(MINIGOP_CONTROLLERS, name):
-        return Imitation.load(name) if name.endswith(".json") else LearnedMiniGop(name)
-    controller: MiniGopController = make_controller(MINIGOP_CONTROLLERS, name)
+        return Imitation.load(name) if name.endswith(".json") else LearnedMiniGop(name, corrected_by)
+    controller: MiniGopController = make_controller(MINIGOP_CONTROLLERS, name, foreign=True)
     return controller

@@ -91,7 +91,7 @@ class MiniGopQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
         self._kbps = None if kbps is None else _checked_range("kbps", kbps)
         self._qps = _checked_range("qps", qps)
         self._guide: MiniGopController | None = (
-            names.make_controller(names.MINIGOP_CONTROLLERS, guide) if isinstance(guide, str) else guide
+            names.make_controller(names.MINIGOP_CONTROLLERS, guide, foreign=True) if isinstance(guide, str) else guide
         )
         self._options: dict[str, Any] = {"goal": goal, "feedback_lag": feedback_lag, "buffer_s": buffer_s}
         self._prepared = [Preparation(opened(video, max_frames), encoder) for video in videos]

@@ -15,6 +15,7 @@ import numpy as np
 from reelrl.encode.minigop_controllers import RateModel, relative_errors
 from reelrl.errors import CheckpointError
 from reelrl.files import write_atomic
+from reelrl.plain_data import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ class Imitation(RateModel):
     @classmethod
     def load(cls, path: str | Path) -> Imitation:
         try:
-            told = json.loads(Path(path).read_bytes())
+            told = parse_object(Path(path).read_bytes())
             if told["inputs"] != list(INPUTS):
                 raise CheckpointError(f"{path} sees {told['inputs']}, this version shows {list(INPUTS)}; fit it anew")
             return cls(told["weights"], told["facts"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.errors import ContentError
 from reelrl.files import explain_os_error, write_atomic
+from reelrl.plain_data import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +42,7 @@ class PassLog:
     def load(cls, path: str | Path, clip: Clip) -> PassLog:
         """The log at `path`, which must be of this very clip."""
         try:
-            facts = json.loads(Path(path).read_bytes())
+            facts = parse_object(Path(path).read_bytes())
             if facts.pop("schema") != SCHEMA:
                 raise ContentError(f"{path} is a log of another version; make it anew with --pass 1 --stat-out {path}")
             log = cls(**facts | {"pictures": tuple(facts["pictures"])})

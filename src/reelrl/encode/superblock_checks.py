@@ -73,7 +73,7 @@ def reward_of(reward: str | Reward) -> Reward:
         if reward in REWARDS:
             return REWARDS[reward]
         if ":" in reward:
-            found: Reward = names.resolve({}, reward)
+            found: Reward = names.resolve({}, reward, foreign=True)
             return found
         raise ConfigError(f"unknown reward {reward!r}{names.did_you_mean(reward, REWARDS)}")
     if not callable(reward):

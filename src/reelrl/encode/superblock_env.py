@@ -104,7 +104,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._session: EncoderSession | None = None
         self.lambda_rd = checked_lambda(lambda_rd)
         self._reward = reward_of(reward)
-        make_state: StateFactory = names.resolve(names.STATES, state) if isinstance(state, str) else state
+        make_state: StateFactory = names.resolve(names.STATES, state, foreign=True) if isinstance(state, str) else state
         if action not in ACTIONS:
             raise ConfigError(f"unknown action {action!r}{names.did_you_mean(action, ACTIONS)}")
         if self._reward is weighted_gain and weights is None:

@@ -70,7 +70,7 @@ def load_subject(path: str | Path, *, source: str | None = None, seed: int | Non
     if run.stage != "autoencoder":
         raise ConfigError(f"{run.folder} is a run of {run.stage}; give one of reel train autoencoder")
     watched = source or run.settings(AutoEncoderTraining).source
-    trained_seed = int(run.meta["seed"]) if seed is None else seed
+    trained_seed = run.seed if seed is None else seed
     return Subject(run.folder.name, _load_model(run.artifact(WEIGHTS)), watched, trained_seed)
 
 

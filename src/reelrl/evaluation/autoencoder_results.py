@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl import __version__, config
 from reelrl.errors import ConfigError, ContentError
 from reelrl.files import explain_os_error, write_atomic
+from reelrl.plain_data import parse_json
 from reelrl.see.settings import AutoEncoderSettings
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Results:
 
     def _load(self) -> None:
         try:
-            found = json.loads(self.path.read_bytes())
+            found = parse_json(self.path.read_bytes())
             rows = {(row["contestant"], row["source"], row["seed"]): row for row in found["rows"]}
             earlier, now = found["facts"].get("command"), self.facts.get("command")
         except OSError as error:

@@ -67,7 +67,7 @@ def load_nets(
                 f"{folder.folder} knows {settings.net.num_places} places of {settings.map}, and that map has "
                 f"{len(scenes.plan.places)} in {scenes.data.folder}; give the data it was trained on"
             )
-        trained = TrainedNet(folder.folder, int(folder.meta["seed"]), settings, net, scenes)
+        trained = TrainedNet(folder.folder, folder.seed, settings, net, scenes)
         grouped.setdefault(config.dumps(settings), []).append(trained)
     # Seeds of contestants are compared one by one, whatever the order of words on the command line.
     groups = [sorted(group, key=lambda each: each.seed) for group in grouped.values()]

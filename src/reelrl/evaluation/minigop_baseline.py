@@ -18,6 +18,7 @@ from reelrl.config import to_mapping
 from reelrl.encode.backends import probe
 from reelrl.errors import ContentError
 from reelrl.files import explain_os_error, write_atomic
+from reelrl.plain_data import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,7 @@ def write_baseline(path: Path, points: Sequence[RatePoint], how: Protocol) -> No
 def read_baseline(path: Path) -> dict[str, list[BaselinePoint]]:
     """Curves by the clips' names, and again by their content hashes."""
     try:
-        record = json.loads(path.read_bytes())
+        record = parse_json(path.read_bytes())
         if record["schema"] != SCHEMA:
             raise ContentError(f"{path} has schema {record['schema']}, this version reads {SCHEMA}; write it anew")
         curves: dict[str, list[BaselinePoint]] = {}

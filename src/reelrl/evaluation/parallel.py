@@ -11,6 +11,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
+from reelrl.file_trust import files_are_trusted, trusting_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,12 +27,17 @@ def processes(jobs: int) -> Iterator[Callable[..., Iterator[Any]]]:
         return
     # Spawned, not forked: numba, torch and the encoders keep threads that a fork would tear.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=(files_are_trusted(),))
     try:
         yield pool.map
     finally:
         # After an error or Ctrl+C nobody waits for what has not begun.
         pool.shutdown(cancel_futures=True)
+
+
+def _start(trust: bool) -> None:
+    trusting_files(trust).__enter__()  # for as long as this process lives
+    _end_with_parent()
 
 
 def _end_with_parent() -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from reelrl.errors import CheckpointError, ConfigError
+from reelrl.errors import CheckpointError, ConfigError, shown
 from reelrl.files import atomic_path
+from reelrl.plain_data import parse_object
+from reelrl.policy_file import check_finite
 from reelrl.regular_files import check_regular
 from reelrl.runs import RunFolder
 from reelrl.stream.policy import MEMORY, AbrPolicy, remember, with_memory
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from reelrl.stream.session import Observation, Session
 
 BEST = "policy.safetensors"
+LARGEST_SIZE = 4096
 
 
 def save_policy(policy: AbrPolicy, path: Path, facts: dict[str, Any]) -> None:
@@ -40,13 +43,22 @@ def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:
         check_regular(path, follow_links=True)
         with safe_open(path, "np") as file:
             metadata = file.metadata() or {}
-            tensors = {name: torch.from_numpy(file.get_tensor(name).copy()) for name in file.keys()}  # noqa: SIM118
-        shape, facts = json.loads(metadata["shape"]), json.loads(metadata["facts"])
-        policy = AbrPolicy(int(shape["rungs"]), int(shape["columns"]), int(shape["hidden"]))
-        policy.actor.load_state_dict(tensors)
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+            tensors = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
+        shape, facts = parse_object(metadata["shape"]), parse_object(metadata["facts"])
+        check_finite(tensors)
+        policy = AbrPolicy(*(_size(shape, name) for name in ("rungs", "columns", "hidden")))
+        policy.actor.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
         raise CheckpointError(f"{path} holds no controller ({error}); give one that `reel train abr` saved") from error
     return policy, facts
+
+
+def _size(shape: dict[str, Any], name: str) -> int:
+    # Bounded before a network of that size is made: the weights are compared only afterwards.
+    value = shape[name]
+    if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
+        raise ValueError(f"{name} is {shown(value)}, not 1 to {LARGEST_SIZE}")
+    return value
 
 
 def _policy_path(place: Path) -> Path:

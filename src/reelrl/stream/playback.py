@@ -48,7 +48,7 @@ def load_controller(name: str) -> Controller:
     if names_a_file(BITRATE_CONTROLLERS, name):
         made: Controller = resolve(BITRATE_CONTROLLERS, "ppo")(name)
         return made
-    controller: Controller = make_controller(BITRATE_CONTROLLERS, name)
+    controller: Controller = make_controller(BITRATE_CONTROLLERS, name, foreign=True)
     return controller
 
 

@@ -7,7 +7,6 @@ mahimahi   one integer per line: the millisecond at which one 1500-byte packet m
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from reelrl import plain_data
 from reelrl.errors import ContentError
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def detect(path: Path, text: str) -> Kind:
 def parse_document(name: str, text: str) -> Any:
     """JSON, or an error that says where it breaks."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return plain_data.parse_json(text)
+    except ValueError as error:
         raise ContentError(f"{name}: not valid JSON ({error}); check that the file is complete") from error
 
 

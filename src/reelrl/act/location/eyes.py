@@ -60,7 +60,7 @@ class FrozenEyes:
         device: str | torch.device = "cpu",
     ) -> None:
         self.encoder, self.size, self.stride, self.device = encoder, size, samples.stride, device
-        alone = resolve(ENCODERS, encoder.model_type).per_frame
+        alone = resolve(ENCODERS, encoder.model_type, foreign=True).per_frame
         if looks > 1 and encoder.model_type != "eyes":
             raise ConfigError(f"looks is {looks}; only eyes of `reel train eyes` put several looks together")
         if self.stride % looks:

@@ -19,6 +19,7 @@ from reelrl.act.coop_config import VZCoopConfig
 from reelrl.errors import ConfigError, ContentError
 from reelrl.files import explain_os_error, write_atomic
 from reelrl.names import VIDEO_WRITERS, did_you_mean, resolve
+from reelrl.plain_data import parse_json
 from reelrl.regular_files import RESULT_BYTES, inside, open_binary, own_path, read_regular
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Manifest:
             )
         try:
             with _readable(path):
-                data = json.loads(read_regular(path, RESULT_BYTES))
+                data = parse_json(read_regular(path, RESULT_BYTES))
         except ValueError as error:
             raise ContentError(f"{path} is damaged ({error}); copy it again") from error
         schema = data.get("schema") if isinstance(data, dict) else None
@@ -175,7 +176,7 @@ class Manifest:
             raise ContentError(f"{path} has schema {schema!r}, this reelrl reads {SCHEMA}; {advice}")
         try:
             manifest = cls(
-                settings=config.from_mapping(RecordingSettings, data["settings"]),
+                settings=config.from_mapping(RecordingSettings, data["settings"], origin=path),
                 maps={name: MapEntry(entry["scenario"], _files(entry)) for name, entry in data["maps"].items()},
                 matches=[MatchEntry(**{**entry, "files": _files(entry)}) for entry in data["matches"]],
                 made_by=str(data["made_by"]),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from reelrl.errors import ContentError
+from reelrl.plain_data import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +95,7 @@ class MapPlan:
     def from_json(cls, text: str | bytes, source: object) -> Self:
         """A plan from its file; `source` is named where the text is none."""
         try:
-            data: dict[str, Any] = json.loads(text)
+            data: dict[str, Any] = parse_object(text)
             places = tuple(str(place["name"]) for place in data["places"])
             boxes = np.array([place["box"] for place in data["places"]], np.float64).reshape(len(places), 4)
             walls = np.array(data["walls"], np.float64).reshape(-1, 4)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
 from collections import defaultdict
@@ -22,6 +21,7 @@ import numpy as np
 from reelrl.act.recording.manifest import Split
 from reelrl.errors import ContentError
 from reelrl.files import explain_os_error
+from reelrl.plain_data import parse_json
 from reelrl.regular_files import DOCUMENT_BYTES, open_binary, read_regular
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def pictures_per_second(videos: Path) -> float:
 def read_offsets(folder: Path) -> dict[str, Offsets]:
     path = folder / "time_offset.json"
     try:
-        offsets = json.loads(read_regular(path, follow_links=True))
+        offsets = parse_json(read_regular(path, follow_links=True))
     except OSError as error:
         raise ContentError(
             f"{explain_os_error(error, path, 'read')}; without it nobody knows when the videos begin"
