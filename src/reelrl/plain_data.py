@@ -16,7 +16,6 @@ from reelrl.errors import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LARGEST_BYTES = 256 * 2**20
 DEEPEST = 64
 MOST_ITEMS = 20_000_000
 LARGEST_INT = 2**1023
@@ -24,8 +23,6 @@ LARGEST_INT = 2**1023
 
 def parse_json(text: str | bytes) -> Any:
     """The value that JSON text holds; ValueError where it is no JSON or beyond the limits."""
-    if len(text) > LARGEST_BYTES:
-        raise ValueError(f"it has {len(text):,} bytes, at most {LARGEST_BYTES:,} are read")
     try:
         value = json.loads(text)
     except RecursionError:
