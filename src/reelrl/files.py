@@ -97,6 +97,17 @@ def write_atomic(
         temporary.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+def refuse_overwriting(output: str | Path | None, *sources: str | Path) -> None:
+    """Refuse to write to a file that is read, by whatever name or link; sources that are no files are passed over."""
+    if output is None:
+        return
+    for source in sources:
+        if _same_file(Path(output), Path(source)):
+            raise ContentError(
+                f"cannot write {output}: it is the same file as {source}, which is read; choose another name"
+            )
+
+
 def writable_folder(path: str | Path, *, error: type[ReelError] = ContentError) -> Path:
     """The folder at `path`, made if absent, after a file could really be created in it."""
     folder = Path(path)
@@ -142,6 +153,13 @@ def _mode(path: Path) -> int:
         return path.stat().st_mode
     except OSError:
         return 0
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there, or is no path at all
+        return False
 
 
 def _temporary_name(target: Path) -> Path:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
+from reelrl.files import refuse_overwriting
 from reelrl.progress import Progress, duration
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
     begin_s = time.monotonic()
     _check_output(Path(args.output))
     job, watch = _job(args)
+    for path in (args.output, args.export_qpfile, args.export_zones):
+        refuse_overwriting(path, *job.clip.files)
     policy = args.policy or DEFAULT_POLICY[args.structure]
     done = _steered(job, policy, args, watch)
     encoded = Encoded(job.clip, job.settings, done.packets)

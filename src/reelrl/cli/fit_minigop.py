@@ -17,6 +17,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.files import refuse_overwriting
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
         frames=args.frames,
         encoder=EncoderSettings(preset=args.preset, keyint=args.keyint),
     )
-    found = search(chosen_clips(args), how, args.jobs)
+    clips = chosen_clips(args)
+    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    found = search(clips, how, args.jobs)
     facts = {"command": shlex.join(["reel", *sys.argv[1:]])}
     rule, unseen = fitted(found, args.ridge, facts), None
     for_each = "{source}" in args.output

@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.files import refuse_overwriting
 
 if TYPE_CHECKING:
     import argparse
@@ -52,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     clips = [open_clip(name) for name in args.clips] if args.clips else split_clips("train")
+    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
     total = (2 * len(settings.names) + settings.population * settings.generations) * 2 * len(clips)
     with Progress("fit", total, unit="encodes") as progress, processes(args.jobs) as everywhere:
         policy = fit(clips, settings, everywhere, lambda count, best: progress.update(count, saving=best))

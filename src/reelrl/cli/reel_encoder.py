@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from reelrl.cli import output
 from reelrl.cli.main import DONE, FAILED, INTERRUPTED, with_dashes
 from reelrl.errors import ConfigError, ReelError
+from reelrl.files import refuse_overwriting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,8 @@ def _encode(args: argparse.Namespace) -> None:
     from reelrl.encode.pass_log import PassLog
 
     job = _job(args)
+    for path in (args.o, args.csv, args.stat_out):
+        refuse_overwriting(path, *job.clip.files, *filter(None, [args.stat_in]))
     log = PassLog.load(args.stat_in, job.clip) if args.stat_in else None
     folder = Path(args.rl_dir or os.environ.get("RL_DIR") or "rl_io")
     if args.passes == 1:

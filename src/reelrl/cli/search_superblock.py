@@ -44,10 +44,11 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.evaluation.parallel import processes
     from reelrl.evaluation.superblock import split_clips
     from reelrl.evaluation.superblock_search import Task, means, searched
-    from reelrl.files import write_atomic
+    from reelrl.files import refuse_overwriting, write_atomic
     from reelrl.progress import Progress
 
     clips = [open_clip(name) for name in args.clips] or split_clips("train") + split_clips("test")
+    refuse_overwriting(args.out, *args.policies, *(file for clip in clips for file in clip.files))
     encoder = EncoderSettings(backend="aom", qp=args.qp, picture_qp=True)
     settings = SearchSettings(encoder=encoder, refinements=args.refinements)
     policies = tuple(MapPolicy.load(path) for path in args.policies)

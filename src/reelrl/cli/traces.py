@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.files import refuse_overwriting
 from reelrl.regular_files import own_path
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _describe(args: argparse.Namespace) -> int:
     from reelrl.stream.trace_stats import describe
     from reelrl.stream.traces import read_traces
 
+    refuse_overwriting(args.figure, *args.words)
     traces = read_traces(args.words)
     stats = [describe(trace) for trace in traces]
     if args.figure:
@@ -109,6 +111,7 @@ def _convert(args: argparse.Namespace) -> int:
 
     if len(args.words) != 2 or not args.output:
         raise ConfigError("convert takes one trace and the file to write: reel traces convert trace.txt -o trace.json")
+    refuse_overwriting(args.output, args.words[1])
     write_trace(read_trace(args.words[1]), Path(args.output), args.format)
     output.line("wrote", args.output, args.format)
     return 0

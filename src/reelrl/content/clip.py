@@ -34,6 +34,7 @@ class Clip:
     """What is known about a video, and a way to read it.
 
     `source` names who made the pictures: clips of one source never fall on both sides of a train/test split.
+    `files` are those it reads from: none for pictures that are made or held in memory.
     Frames may be shared between readers: copy one before changing its pixels.
     """
 
@@ -45,6 +46,7 @@ class Clip:
     source: str
     licence_class: str = "unstated"
     start_reading: FrameSource = field(repr=False, compare=False)
+    files: tuple[Path, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_size(self.width, self.height)
@@ -85,6 +87,7 @@ class Clip:
             source=source or Path(path).stem,
             licence_class=licence_class,
             start_reading=partial(_read_file, str(path), (width, height), fps, frame_count),
+            files=(Path(path),),
         )
 
     @classmethod
@@ -187,6 +190,7 @@ def concatenate(clips: Sequence[Clip], name: str = "") -> Clip:
         source="+".join(sorted({clip.source for clip in clips})),
         licence_class=classes.pop() if len(classes) == 1 else "unstated",
         start_reading=partial(_read_sequence, tuple(clips)),
+        files=tuple(file for clip in clips for file in clip.files),
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 from reelrl.content.frame import check_size
 from reelrl.errors import ConfigError, ContentError
-from reelrl.files import atomic_path, explain_os_error
+from reelrl.files import atomic_path, explain_os_error, refuse_overwriting
 from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ class IvfReader:
 
 def write_video(path: str | Path, clip: Clip) -> None:
     """Write a clip's frames as .y4m or raw .yuv, chosen by the suffix."""
+    refuse_overwriting(path, *clip.files)
     with _frame_writer(Path(path), clip) as writer:
         for frame in clip:
             writer.write(frame)

@@ -15,7 +15,7 @@ from reelrl.encode.packet import Packet
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import EncoderSettings
 from reelrl.errors import ConfigError
-from reelrl.files import cache_dir
+from reelrl.files import cache_dir, refuse_overwriting
 from reelrl.kept import keep, kept
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Encoded:
 
     def save(self, path: str | Path) -> None:
         """Write .ivf, .mp4, .webm or .mkv, playable everywhere."""
+        refuse_overwriting(path, *self.clip.files)
         write_bitstream(
             path, [packet.data for packet in self.packets], self.clip.width, self.clip.height, self.clip.fps
         )

@@ -31,6 +31,7 @@ from reelrl.encode.rate_loop import LeakyBucket
 from reelrl.encode.session import EncoderSession
 from reelrl.encode.settings import SUPERBLOCK, qindex_of
 from reelrl.errors import ConfigError
+from reelrl.files import refuse_overwriting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,6 +83,7 @@ class Script:
         clip = open_clip(job.input, size=job.size, fps=job.fps)
         if job.frames is not None:
             clip = clip.window(0, min(job.frames, clip.frame_count))
+        refuse_overwriting(job.output, *clip.files)
         packets = self._encode(clip, job.settings.for_clip(clip))
         if job.output is not None:
             write_bitstream(job.output, [packet.data for packet in packets], clip.width, clip.height, clip.fps)
