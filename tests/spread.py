@@ -16,6 +16,7 @@ ENGINES = (
     "tests/act/test_*.py",
     "tests/act/recording/*.py",
     "tests/cli/*doom*.py",
+    "tests/cli/test_interrupts.py",
     "tests/faults/test_doom.py",
     "tests/faults/test_encoder_hangs.py",
     "tests/encode/test_concurrency.py",

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reelrl import tensor_file
 from reelrl.errors import CheckpointError, shown
-from reelrl.files import atomic_path, explain_os_error, writable_folder
+from reelrl.files import explain_os_error, writable_folder, write_atomic
 from reelrl.plain_data import parse_object
 from reelrl.records import to_plain
 from reelrl.regular_files import open_binary
@@ -38,13 +39,9 @@ class CheckpointFile:
 
 def save(path: str | Path, step: int, tensors: Mapping[str, NDArray[Any]], state: Mapping[str, Any]) -> None:
     """Write all or nothing."""
-    from safetensors.numpy import save_file
-
-    whole = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-    facts = {"schema": SCHEMA, "step": step, "sha256": _digest(whole), "state": to_plain(state)}
+    facts = {"schema": SCHEMA, "step": step, "sha256": _digest(tensors), "state": to_plain(state)}
     writable_folder(Path(path).parent, error=CheckpointError)
-    with atomic_path(path, error=CheckpointError) as temporary:
-        save_file(whole, temporary, {"reelrl": json.dumps(facts)})
+    write_atomic(path, tensor_file.to_bytes(tensors, {"reelrl": json.dumps(facts)}), error=CheckpointError)
 
 
 def load(path: str | Path) -> CheckpointFile:

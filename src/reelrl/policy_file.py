@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from reelrl import tensor_file
 from reelrl.errors import CheckpointError, ConfigError, shown
-from reelrl.files import atomic_path
+from reelrl.files import write_atomic
 from reelrl.plain_data import parse_object
 from reelrl.regular_files import check_regular
 
@@ -97,14 +98,12 @@ class Policy:
         return weight @ values + bias
 
     def save(self, path: str | Path) -> None:
-        from safetensors.numpy import save_file
-
         tensors: dict[str, NDArray[Any]] = {}
         for index, (weight, bias) in enumerate(self.layers):
-            tensors |= {f"layers.{index}.weight": np.ascontiguousarray(weight), f"layers.{index}.bias": bias}
+            tensors |= {f"layers.{index}.weight": weight, f"layers.{index}.bias": bias}
         names = ("activation", "options", "levels", "low", "high", "bounded", "facts")
-        with atomic_path(path) as temporary:
-            save_file(tensors, temporary, {"policy": json.dumps({name: getattr(self, name) for name in names})})
+        shape = json.dumps({name: getattr(self, name) for name in names})
+        write_atomic(path, tensor_file.to_bytes(tensors, {"policy": shape}))
 
 
 def load(path: str | Path) -> Policy:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +14,10 @@ import torch
 from reelrl.act import doom_training, state_tree
 from reelrl.act.frozen_video import EMBEDDING
 from reelrl.act.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play
-from reelrl.act.training import STAGE, DoomExperiment, with_frames
+from reelrl.act.training import STAGE, DoomExperiment
 from reelrl.act.video_model import Eyes
 from reelrl.errors import ConfigError
+from reelrl.interrupts import Interrupted
 from reelrl.runs import Run, RunFolder
 from tests.act.small_training import small_training
 
@@ -26,21 +29,18 @@ pytestmark = pytest.mark.slow
 torch.set_num_threads(1)
 
 
-def train(training: Any, root: Path, **asked: Any) -> tuple[DoomExperiment, Path, bool]:
+def train(training: Any, root: Path) -> tuple[DoomExperiment, Path]:
     experiment = DoomExperiment(training, seed=0)
     with Run.create(root, training, stage=STAGE, name="doom", seed=0) as run:
         experiment.run_folder = run
-        for name, value in asked.items():
-            setattr(experiment, name, value)
-        return experiment, run.folder, experiment.learn()
+        experiment.learn()
+        return experiment, run.folder
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[DoomExperiment, Path]:
     training = small_training(evaluation=True, evaluation_episodes=1)
-    experiment, folder, finished = train(training, tmp_path_factory.mktemp("runs"))
-    assert finished
-    return experiment, folder
+    return train(training, tmp_path_factory.mktemp("runs"))
 
 
 def test_a_run_has_figures_episodes_a_film_and_checkpoints(trained: tuple[DoomExperiment, Path]) -> None:
@@ -85,25 +85,50 @@ def test_a_restored_training_has_the_same_parameters_optimisers_counters_and_cha
     assert parts["optimisers"] == saved["optimisers"]
 
 
-def test_a_stopped_training_saves_and_goes_on(tmp_path: Path) -> None:
-    _, folder, finished = train(small_training(checkpoint_interval=0), tmp_path, stop_asked=True)
-    assert not finished
-    settings = RunFolder(folder).settings(doom_training.DoomTraining)
-    with Run.open(folder) as run:
-        experiment = DoomExperiment(with_frames(settings, 36), seed=0)
-        experiment.run_folder = run
+def state_of(experiment: DoomExperiment) -> dict[str, Any]:
+    arrays, plain = state_tree.split(experiment.state_dict())
+    return {"arrays": {name: array.tobytes() for name, array in arrays.items()}, "plain": plain}
+
+
+@pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_is_saved_as_it_stands_and_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_by: signal.Signals
+) -> None:
+    """Parameters, optimisers, counters and chance: saving leaves them alone, and a resumed training has them."""
+    settings = small_training(checkpoint_interval=0, max_n_frames=36)
+    save, seen = DoomExperiment._save, []
+
+    def watched(self: DoomExperiment) -> None:
+        seen.append(state_of(self))
+        save(self)
+        seen.append(state_of(self))
+
+    monkeypatch.setattr(DoomExperiment, "_save", watched)
+    first = DoomExperiment(settings, seed=0)
+    first.on_iteration = lambda _: os.kill(os.getpid(), asked_by)
+    with Run.create(tmp_path, settings, stage=STAGE, name="doom", seed=0) as run:
+        first.run_folder = run
+        with pytest.raises(Interrupted, match="step 12"):
+            first.learn()
+    before, after = seen
+    assert after == before
+    with Run.open(run.folder) as run:
+        second = DoomExperiment(settings, seed=0)
+        second.run_folder = run
         checkpoint = run.resume()
         assert checkpoint is not None
-        assert checkpoint.step == 12
-        experiment.restore(checkpoint)
-        assert experiment.learn()
-    assert [line["step"] for line in RunFolder(folder).metrics()] == [12, 24, 36]
+        second.restore(checkpoint)
+        restored = state_of(second)
+        second.learn()
+    assert restored["plain"] == before["plain"]
+    differ = [name for name in before["arrays"] if before["arrays"][name] != restored["arrays"][name]]
+    assert differ in ([], ["collector.traj_pool.traj_id"])  # the number of the next episode: matches begin anew
+    assert [line["step"] for line in RunFolder(run.folder).metrics()] == [12, 24, 36]
 
 
 def test_a_frozen_encoder_trains_on_embeddings_without_video(tmp_path: Path) -> None:
     eyes = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8, "freeze_backbone": True}
-    experiment, folder, finished = train(small_training(eyes=eyes, max_n_frames=12), tmp_path)
-    assert finished
+    experiment, folder = train(small_training(eyes=eyes, max_n_frames=12), tmp_path)
     batch = experiment.replay_buffers["player"].sample()
     assert batch["player", EMBEDDING].shape[-2:] == (1, 8)
     assert ("player", "observation") not in batch.keys(True)

@@ -67,7 +67,8 @@ def test_help_answers_in_half_a_second_and_imports_no_command() -> None:
     program = (
         "import sys, time; from reelrl.cli.main import main; main(['--help'])\n"
         "print([m for m in sys.modules if m.startswith('reelrl.') and m not in "
-        "('reelrl.names', 'reelrl.errors', 'reelrl.file_trust', 'reelrl.cli', 'reelrl.cli.main')], file=sys.stderr)\n"
+        "('reelrl.names', 'reelrl.errors', 'reelrl.file_trust', 'reelrl.interrupts', 'reelrl.cli', 'reelrl.cli.main')],"
+        " file=sys.stderr)\n"
         "print(time.process_time(), file=sys.stderr)"
     )
     used_s = []
@@ -150,7 +151,7 @@ def fail(error: BaseException) -> None:
     [
         (ContentError("no clip"), 1, "error  no clip\n"),
         (EncoderError("it stopped", "out of range"), 1, "error  it stopped\n       encoder: out of range\n"),
-        (KeyboardInterrupt(), 130, "stopped  interrupted by Ctrl+C\n"),
+        (KeyboardInterrupt(), 130, "stopped  interrupted by Ctrl+C or SIGTERM\n"),
     ],
 )
 def test_errors_of_ours_are_one_line_without_a_traceback(
@@ -188,15 +189,16 @@ sys.exit(cli.main(["wait"]))
 """
 
 
-def test_ctrl_c_exits_130_with_one_line() -> None:
+@pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_exits_130_with_one_line(asked_by: signal.Signals) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", WAIT], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         assert child.stdout.readline() == "ready\n"
-        child.send_signal(signal.SIGINT)
+        child.send_signal(asked_by)
         assert child.wait(HANG_S) == 130
-        assert child.stderr.read() == "stopped  interrupted by Ctrl+C\n"
+        assert child.stderr.read() == "stopped  interrupted by Ctrl+C or SIGTERM\n"
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

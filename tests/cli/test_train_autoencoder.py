@@ -99,14 +99,15 @@ def test_the_seed_picks_the_game() -> None:
     assert picked == [random_game(seed) for seed in range(60)]
 
 
-def test_ctrl_c_saves_and_succeeds_and_resume_goes_on_to_the_same_bits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_saves_and_resume_goes_on_to_the_same_bits(
+    asked_by: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = started(tmp_path / "stopped", "--frames", "100000", "--set", "save_every=3")
     run = wait_for_checkpoints(tmp_path / "stopped", 1)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(asked_by)
     said, _ = running.communicate(timeout=HANG_S)
-    assert running.returncode == 0
+    assert running.returncode == 130
     assert "stop   after this frame" in said
     assert f"--resume {run.folder}" in said.splitlines()[-1]
     saved = run.checkpoints.latest()

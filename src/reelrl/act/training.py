@@ -15,6 +15,8 @@ from reelrl.act.doom_training import DoomTraining, Parts
 from reelrl.act.optimiser_state import KeepOptimisers
 from reelrl.content.film import write_film
 from reelrl.errors import CheckpointError, ConfigError
+from reelrl.progress import spaced
+from reelrl.saving import Saving
 
 from benchmarl.experiment import Experiment  # isort: skip
 from benchmarl.experiment.logger import Logger  # isort: skip
@@ -31,10 +33,6 @@ if TYPE_CHECKING:
 STAGE = "doom"
 
 
-class Stopped(Exception):
-    """Somebody asked for an end; what was learned is saved."""
-
-
 class DoomExperiment(Experiment):  # type: ignore[misc]
     """BenchMARL's experiment; once it has a `run_folder` it writes there after every iteration."""
 
@@ -42,7 +40,7 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
         parts = Parts(settings, encode_at_collection=encode_at_collection)
         self.run_folder: Run | None = None
         self.contrastive_weight = settings.contrastive.weight
-        self.stop_asked = False
+        self.saving = Saving()
         self.checkpoint_every = int(parts.experiment.checkpoint_interval)
         # BenchMARL's own files (pickles) go where they are forgotten; the run folder has everything.
         self._scratch = tempfile.TemporaryDirectory(prefix="reelrl-benchmarl-")
@@ -67,17 +65,15 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
             raise ConfigError(f"BenchMARL refuses these settings: {error}") from error
         self.on_iteration: Callable[[DoomExperiment], None] = lambda _: None
 
-    def learn(self) -> bool:
-        """Play and learn to the end; False if somebody asked to stop before it."""
+    def learn(self, saving: Saving | None = None) -> None:
+        """Play and learn to the end; an interrupt ends it after the iteration under way."""
+        self.saving = saving or Saving()
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), self.saving:
                 _ignore_known_warnings()
                 self._collection_loop()
-        except Stopped:
-            return False
         finally:
             self.close()
-        return True
 
     def close(self) -> None:
         with suppress(RuntimeError):  # torchrl complains of a collector that is closed twice
@@ -86,14 +82,16 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
 
     def end_of_iteration(self) -> None:
         """Checkpoint when one is due, and stop if that was asked."""
-        last = self.n_iters_performed == self.config.get_max_n_iters(self.on_policy)
-        due = self.checkpoint_every and self.total_frames % self.checkpoint_every == 0
-        if self.run_folder and (due or last or self.stop_asked):
+        self.on_iteration(self)
+        if self.run_folder:
+            last = self.n_iters_performed == self.config.get_max_n_iters(self.on_policy)
+            due = bool(self.checkpoint_every) and self.total_frames % self.checkpoint_every == 0
+            self.saving.reached(f"step {spaced(self.total_frames)}", self._save, due=due, last=last)
+
+    def _save(self) -> None:
+        if self.run_folder:
             arrays, plain = state_tree.split(self.state_dict())
             self.run_folder.checkpoint(self.total_frames, arrays, {"experiment": plain})
-        self.on_iteration(self)
-        if self.stop_asked and not last:
-            raise Stopped
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint: parameters, optimisers, counters and chance. Matches begin anew."""

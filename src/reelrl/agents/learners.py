@@ -2,7 +2,7 @@
 
 model = make_learner(settings, env, frames=100, seed=0)
 training = Training(model, run, settings, evaluate=..., on_step=..., on_episode=...)
-training.learn(total_steps)            # from wherever the run stands; raises Interrupted after Ctrl+C
+training.learn(total_steps)            # from wherever the run stands; raises Interrupted after Ctrl+C or SIGTERM
 policy_of(model).save("final_ppo_model.safetensors")
 """
 

@@ -2,32 +2,24 @@
 
 training = Training(model, run, evaluate=..., on_step=..., on_episode=..., ...)
 training.resume()                      # to the newest checkpoint, if there is one
-training.learn(total_steps)            # raises Interrupted after Ctrl+C
+training.learn(total_steps)            # raises Interrupted after Ctrl+C or SIGTERM, when all is saved
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from reelrl.agents import checkpointing
-from reelrl.interrupts import first_interrupt_asks
 from reelrl.runs import Run
+from reelrl.saving import Saving
 
 Figures = dict[str, float]
-
-
-class Interrupted(Exception):
-    """Ctrl+C. `resumable`: a checkpoint of this very moment was saved."""
-
-    def __init__(self, resumable: bool) -> None:
-        super().__init__("training was interrupted")
-        self.resumable = resumable
 
 
 @dataclass
@@ -38,7 +30,7 @@ class Training:
     on_best       hears when that reward is the best so far: the step, and the figures
     on_step       hears how many steps were made in all
     on_episode    hears of each ended episode: the step, and its `info`
-    on_interrupt  hears of the first Ctrl+C
+    saving        when to save besides, every `save_every` steps, and when to stop
     """
 
     model: Any
@@ -47,12 +39,11 @@ class Training:
     on_best: Callable[[int, Figures], None]
     on_step: Callable[[int], None]
     on_episode: Callable[[int, dict[str, Any]], None]
-    on_interrupt: Callable[[], None]
     eval_every: int
     save_every: int
+    saving: Saving = field(default_factory=Saving)
 
     def __post_init__(self) -> None:
-        self.stop_asked = False
         self.noted = 0  # the step of the last look at what is due
         self.best = -math.inf
         self.model.set_logger(Logger(None, [_RunWriter(self.run)]))
@@ -67,16 +58,13 @@ class Training:
         return True
 
     def learn(self, total_steps: int) -> None:
-        """Train until the learner has made `total_steps` in all. The first Ctrl+C ends it after the current rollout."""
+        """Train until the learner has made `total_steps` in all; an interrupt ends it after the current rollout."""
         fresh = self.model.num_timesteps == 0
         left = total_steps - self.model.num_timesteps
         if left <= 0:
             return
-        with first_interrupt_asks(self._ask_to_stop):
-            try:
-                self.model.learn(left, callback=_Watch(self), log_interval=1, reset_num_timesteps=fresh)
-            except KeyboardInterrupt:
-                raise Interrupted(resumable=False) from None
+        with self.saving:
+            self.model.learn(left, callback=_Watch(self), log_interval=1, reset_num_timesteps=fresh)
         self.save()
 
     def save(self) -> None:
@@ -100,14 +88,8 @@ class Training:
         before, self.noted = self.noted, step
         if step // self.eval_every > before // self.eval_every:
             self.assess()
-        if step // self.save_every > before // self.save_every or self.stop_asked:
-            self.save()
-        if self.stop_asked:
-            raise Interrupted(resumable=True)
-
-    def _ask_to_stop(self) -> None:
-        self.stop_asked = True
-        self.on_interrupt()
+        due = step // self.save_every > before // self.save_every
+        self.saving.reached(f"step {step}", self.save, due=due)
 
 
 class _Watch(BaseCallback):  # type: ignore[misc]

@@ -53,11 +53,11 @@ def run(args: argparse.Namespace) -> None:
     runs: dict[tuple[float, int], RunFolder] = {}
     for seed in range(args.seed, args.seed + args.seeds):
         for weight in weights:
-            found = _trained(_settings(args, weight), seed, args.output_dir)
-            if found is None:
+            try:
+                runs[weight, seed] = _trained(_settings(args, weight), seed, args.output_dir)
+            except KeyboardInterrupt:
                 output.next_command(shlex.join(["reel", *sys.argv[1:]]))
-                return
-            runs[weight, seed] = found
+                raise
     report = _report(weights, runs, _play(runs, args.episodes, args.seed))
     report["command"] = shlex.join(["reel", *sys.argv[1:]])
     if args.out:
@@ -71,14 +71,14 @@ def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:
     return with_contrastive_weight(with_frames(train_doom.settings_from(args), args.frames), weight)
 
 
-def _trained(settings: DoomTraining, seed: int, root: Path) -> RunFolder | None:
-    """The run with these settings and seed, trained to its end; None if somebody stopped it."""
+def _trained(settings: DoomTraining, seed: int, root: Path) -> RunFolder:
+    """The run with these settings and seed, trained to its end."""
+    from reelrl.runs import RunFolder
+
     run = _find(settings, seed, root)
     last = None if run is None else run.checkpoints.latest()
-    if last is None or last.step < settings.experiment["max_n_frames"]:
-        if not train_doom.train(settings, seed, root=root, resume=run.folder if run else None):
-            return None
-        run = _find(settings, seed, root)
+    if run is None or last is None or last.step < settings.experiment["max_n_frames"]:
+        return RunFolder(train_doom.train(settings, seed, root=root, resume=run.folder if run else None))
     return run
 
 

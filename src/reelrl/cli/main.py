@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from reelrl import __version__
 from reelrl.errors import ReelError, missing_extra
 from reelrl.file_trust import trusting_files
+from reelrl.interrupts import Interrupted, sigterm_is_ctrl_c
 from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        status = _dispatch(arguments)
+        with sigterm_is_ctrl_c():
+            status = _dispatch(arguments)
         sys.stdout.flush()  # a reader that went away is noticed here, not when Python ends
         return status
     except ReelError as error:
@@ -71,8 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if extra is None:
             raise
         return _complain(f"error  {extra}", FAILED)
+    except Interrupted:  # the command has said what it saved
+        return INTERRUPTED
     except KeyboardInterrupt:
-        return _complain("stopped  interrupted by Ctrl+C", INTERRUPTED)
+        return _complain("stopped  interrupted by Ctrl+C or SIGTERM", INTERRUPTED)
     except BrokenPipeError:
         # The reader went away (`reel clips | head`). Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

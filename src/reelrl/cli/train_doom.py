@@ -14,13 +14,12 @@ optimisers, counters and chance it had; its matches begin anew, because an engin
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import options, output
-from reelrl.errors import ConfigError, GameError
-from reelrl.interrupts import first_interrupt_asks
-from reelrl.progress import Progress, duration, spaced
+from reelrl.cli import output, training
+from reelrl.errors import GameError
+from reelrl.progress import spaced
+from reelrl.saving import EVERY_S
 
 if TYPE_CHECKING:
     import argparse
@@ -40,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--frames", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
     add("--contrastive-weight", type=float, metavar="W", help="of the cross-ego term in the loss (default 0: none)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
-    add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
-    options.add_seed(parser)
-    add("--resume", metavar="RUN", help="continue this run; its own settings and seed hold, but for --frames")
+    training.add_arguments(parser, but_for="--frames")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
 
@@ -65,13 +62,22 @@ def settings_from(args: argparse.Namespace) -> DoomTraining:
 
 def run(args: argparse.Namespace) -> None:
     settings, seed = _settings(args)
-    train(settings, seed, root=args.output_dir, resume=args.resume, threads=args.threads)
+    folder = train(
+        settings, seed, root=args.output_dir, resume=args.resume, threads=args.threads, save_every_s=args.save_every
+    )
+    output.next_command(f"reel evaluate doom {folder}")
 
 
 def train(
-    settings: DoomTraining, seed: int, *, root: str | Path, resume: str | Path | None = None, threads: int = 1
-) -> bool:
-    """A training with its run folder, a new one in `root` or one to resume; False if it was stopped before its end."""
+    settings: DoomTraining,
+    seed: int,
+    *,
+    root: str | Path,
+    resume: str | Path | None = None,
+    threads: int = 1,
+    save_every_s: float = EVERY_S,
+) -> Path:
+    """A training to its end, in a new run in `root` or one to resume; returns the run's folder."""
     from reelrl.act.training import DoomExperiment
     from reelrl.see.devices import use_device
 
@@ -79,51 +85,41 @@ def train(
     # Built before the run's folder: settings that cannot be right should not leave a run behind.
     experiment = DoomExperiment(settings, seed)
     try:
-        with _run_folder(root, resume, settings, seed, threads) as run_folder:
+        name = f"doom-{settings.algorithm_name}"
+        with training.in_run(
+            STAGE, settings, seed, root=root, resume=resume, name=name, facts={"threads": threads}
+        ) as run_folder:
             experiment.run_folder = run_folder
             _introduce(experiment, run_folder, resumed=resume is not None)
-            reporter = _Reporter(experiment)
-            with reporter.progress, first_interrupt_asks(reporter.interrupt):
-                experiment.on_iteration = reporter.iteration
-                finished = _learn(experiment, run_folder)
-            _conclude(experiment, run_folder, finished)
-            return finished
+            _learn(experiment, run_folder, save_every_s)
     finally:
         experiment.close()
+    output.line("done", f"step {spaced(experiment.total_frames)}", "saved")
+    return run_folder.folder
 
 
-def _learn(experiment: DoomExperiment, run_folder: Run) -> bool:
-    try:
-        return experiment.learn()
-    except GameError:
-        output.next_command(f"reel train doom --resume {run_folder.folder}")  # a lost player is no lost training
-        raise
+def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> None:
+    with training.Report(experiment.config.get_max_n_frames(experiment.on_policy), unit="steps") as report:
+        report.begin(experiment.total_frames)
+        experiment.on_iteration = lambda experiment: _tell(experiment, report)
+        try:
+            experiment.learn(report.saving(save_every_s, "iteration"))
+        except GameError:
+            output.next_command(f"reel train doom --resume {run_folder.folder}")  # a lost player is no lost training
+            raise
 
 
 def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
     from reelrl.act.doom_training import DoomTraining
     from reelrl.act.training import with_contrastive_weight, with_frames
-    from reelrl.runs import RunFolder
 
-    if args.resume:
-        folder = RunFolder(args.resume)
-        if folder.stage != STAGE:
-            raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
-        settings, seed = folder.settings(DoomTraining), folder.seed
+    if before := training.resumed(args, STAGE, DoomTraining):
+        settings, seed = before
     else:
         settings, seed = settings_from(args), args.seed
         if args.contrastive_weight is not None:
             settings = with_contrastive_weight(settings, args.contrastive_weight)
     return (settings if args.frames is None else with_frames(settings, args.frames)), seed
-
-
-def _run_folder(root: str | Path, resume: str | Path | None, settings: DoomTraining, seed: int, threads: int) -> Run:
-    from reelrl.runs import Run
-
-    if resume is not None:
-        return Run.open(resume)
-    name, facts = f"doom-{settings.algorithm_name}", {"threads": threads}
-    return Run.create(root, settings, stage=STAGE, name=name, seed=seed, facts=facts)
 
 
 def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) -> None:
@@ -144,42 +140,7 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
         found = run_folder.resume()
         if found:
             experiment.restore(found)
-        at = f"step {spaced(experiment.total_frames)}" if found else "the beginning: nothing was saved yet"
-        output.line("resume", at)
-
-
-def _conclude(experiment: DoomExperiment, run_folder: Run, finished: bool) -> None:
-    folder = run_folder.folder
-    output.line("done" if finished else "stopped", f"step {spaced(experiment.total_frames)}", "saved")
-    output.next_command(f"reel evaluate doom {folder}" if finished else f"reel train doom --resume {folder}")
-
-
-class _Reporter:
-    """Tells a person how the training goes: on a terminal by the bar, elsewhere by a line per iteration."""
-
-    def __init__(self, experiment: DoomExperiment) -> None:
-        self.experiment = experiment
-        self.total = experiment.config.get_max_n_frames(experiment.on_policy)
-        self.done = experiment.total_frames
-        self.progress = Progress("train", self.total - self.done, unit="steps")
-
-    def iteration(self, experiment: DoomExperiment) -> None:
-        figures: dict[str, Any] = experiment.logger.figures
-        new, self.done = experiment.total_frames - self.done, experiment.total_frames
-        told = {name: figures[key] for name, key in _TOLD.items() if key in figures}
-        self.progress.update(new, **told)
-        if sys.stderr.isatty():
-            return
-        left = duration((self.total - self.done) / max(self.progress.rate, 1e-9))
-        values = [f"{name} {value:.2f}" for name, value in told.items()]
-        place = f"{spaced(self.done)} / {spaced(self.total)}"
-        output.line("step", place, *values, f"{spaced(self.progress.rate)} steps/s", f"{left} left")
-
-    def interrupt(self) -> None:
-        self.experiment.stop_asked = True
-        if sys.stderr.isatty():
-            print(file=sys.stderr)
-        output.line("stop", "after this iteration", "Ctrl+C again stops at once")
+        training.say_resumed(f"step {spaced(experiment.total_frames)}" if found else None)
 
 
 _TOLD = {
@@ -187,3 +148,13 @@ _TOLD = {
     "kills": "collection/player/info/kills",
     "evaluated": "eval/reward/episode_reward_mean",
 }
+
+
+def _tell(experiment: DoomExperiment, report: training.Report) -> None:
+    """A line per iteration, or the bar."""
+    figures: dict[str, Any] = experiment.logger.figures
+    shown = {name: figures[key] for name, key in _TOLD.items() if key in figures}
+    report.moved(experiment.total_frames, **shown)
+    if report.by_lines:
+        values = [f"{name} {value:.2f}" for name, value in shown.items()]
+        report.line("step", report.place, *values, report.rate, report.left)

@@ -5,8 +5,8 @@ reel train eyes DATA --config eyes-gpu               sharp ones, some minutes on
 reel train eyes --resume runs/0007                   go on where a run stopped
 reel train location DATA --eyes runs/0007            nets on what these eyes see
 
-DATA is what `reel collect doom` wrote; of its matches only those for training teach. Ctrl+C ends the training within a
-batch; resumed, it goes on from the last whole epoch as if nothing had happened.
+DATA is what `reel collect doom` wrote; of its matches only those for training teach. Ctrl+C ends the training after the
+batch under way and saves; resumed, it goes on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reelrl.cli import options, output
+from reelrl.cli import options, output, training
 from reelrl.cli.epochs import train_and_tell
 from reelrl.errors import ConfigError
 
@@ -32,47 +32,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
     add("--epochs", type=int, metavar="N", help="so many (default 4)")
     options.add_settings(parser)
-    add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
-    options.add_seed(parser)
-    add("--resume", metavar="RUN", help="continue this run; its own settings and seed hold")
+    training.add_arguments(parser)
     add("--device", metavar="NAME", help="cpu or cuda (default: a GPU where there is one)")
     add("--jobs", type=int, default=1, metavar="N", help="processes that decode videos (default 1)")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from reelrl.act.location.eyes_training import EyesTrainer, open_glances
     from reelrl.evaluation.parallel import processes
-    from reelrl.runs import Run
     from reelrl.see.devices import use_device
 
     device = use_device(args.device, args.threads)
     settings, seed = _settings(args)
     with processes(args.jobs) as work:
         settings, glances = open_glances(settings, work)
-    made = (
-        Run.open(args.resume)
-        if args.resume
-        else Run.create(args.output_dir, settings, stage=STAGE, name="eyes", seed=seed, facts={"threads": args.threads})
-    )
-    with made as run_folder:
+    facts = {"threads": args.threads}
+    with training.in_run(
+        STAGE, settings, seed, root=args.output_dir, resume=args.resume, name="eyes", facts=facts
+    ) as run_folder:
         trainer = EyesTrainer(settings, seed, run_folder, glances, device)
         _introduce(args, trainer)
-        outcome = train_and_tell(trainer, len(glances["train"]), "pictures", _TOLD)
-        return _conclude(trainer, outcome)
+        train_and_tell(trainer, len(glances["train"]), "pictures", _TOLD, args.save_every)
+    output.line("done", f"epoch {trainer.epoch}", f"best {trainer.best_epoch}")
+    output.next_command(f"reel train location {settings.data} --eyes {run_folder.folder}")
 
 
 def _settings(args: argparse.Namespace) -> tuple[EyesTraining, int]:
     from reelrl.act.location.eyes_training import EyesTraining
-    from reelrl.runs import RunFolder
 
-    if args.resume:
-        folder = RunFolder(args.resume)
-        if folder.stage != STAGE:
-            raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
+    if before := training.resumed(args, STAGE, EyesTraining):
         if args.epochs is not None:
             raise ConfigError("--epochs decides how fast the learning rate falls; it cannot change in a run")
-        return folder.settings(EyesTraining), folder.seed
+        return before
     if not args.data:
         raise ConfigError("no data to learn from; give the folder that `reel collect doom` wrote, or --resume RUN")
     settings = options.settings_from(args, EyesTraining(data=args.data))
@@ -86,14 +78,4 @@ def _introduce(args: argparse.Namespace, trainer: EyesTrainer) -> None:
     counts = [f"{split} {len(each)} pictures" for split, each in glances.items()]
     output.line("data", trainer.settings.data, *counts, f"of {height} x {width}")
     if args.resume:
-        output.line("resume", f"epoch {trainer.epoch}" if trainer.resume() else "the beginning: nothing was saved yet")
-
-
-def _conclude(trainer: EyesTrainer, outcome: str) -> int:
-    from reelrl.cli.main import DONE
-
-    folder = trainer.run.folder
-    output.line("done" if outcome == "done" else "stopped", f"epoch {trainer.epoch}", f"best {trainer.best_epoch}")
-    done = f"reel train location {trainer.settings.data} --eyes {folder}"
-    output.next_command(done if outcome == "done" else f"reel train eyes --resume {folder}")
-    return DONE
+        training.say_resumed(trainer.place if trainer.resume() else None)

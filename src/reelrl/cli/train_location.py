@@ -8,15 +8,15 @@ reel train location DATA --embeddings FOLDER --precomputed   embeddings made bef
 reel train location --resume runs/0007                       go on where a run stopped
 
 DATA is what `reel collect doom` wrote. After each epoch the net is asked about validation matches; the best one stays.
-Ctrl+C ends the training within a batch; resumed, it goes on from the last whole epoch as if nothing had happened.
+Ctrl+C ends the training after the batch under way and saves; resumed, it goes on as if nothing had happened.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import options, output
+from reelrl.cli import options, output, training
 from reelrl.cli.epochs import train_and_tell
 from reelrl.errors import ConfigError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from reelrl.act.location.scenes import Scenes
     from reelrl.act.location.training import LocationTrainer, LocationTraining
-    from reelrl.runs import Run
 
 STAGE = "location"
 _TOLD = {"location": "loss/location", "contrastive": "loss/contrastive", "precision": "val/precision"}
@@ -40,14 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--embeddings", metavar="FOLDER", help="keep embeddings there, and take those that are (default: the cache)")
     add("--precomputed", action="store_true", help="look at no video: all embeddings must be there")
     options.add_settings(parser)
-    add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
-    options.add_seed(parser)
-    add("--resume", metavar="RUN", help="continue this run; its own settings and seed hold, but for --epochs")
+    training.add_arguments(parser, but_for="--epochs")
     add("--device", metavar="NAME", help="cpu or cuda (default: a GPU where there is one)")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from reelrl.act.location.scenes import Scenes
     from reelrl.act.location.training import LocationTrainer
     from reelrl.see.devices import use_device
@@ -56,22 +53,30 @@ def run(args: argparse.Namespace) -> int:
     settings, seed = _settings(args)
     # Opened before the run's folder: data that cannot be learned from should not leave a run behind.
     scenes = Scenes(settings, ["train", "val"], embeddings=args.embeddings, make=not args.precomputed, device=device)
-    with _run_folder(args, scenes.settings, seed, scenes) as run_folder:
+    with training.in_run(
+        STAGE,
+        scenes.settings,
+        seed,
+        root=args.output_dir,
+        resume=args.resume,
+        name=_name(scenes.settings),
+        facts=_facts(scenes, args.threads),
+    ) as run_folder:
         trainer = LocationTrainer(scenes.settings, seed, run_folder, scenes, device)
         _introduce(args, trainer)
-        outcome = train_and_tell(trainer, len(scenes.moments["train"]), "moments", _TOLD)
-        return _conclude(trainer, outcome)
+        train_and_tell(trainer, len(scenes.moments["train"]), "moments", _TOLD, args.save_every)
+    if trainer.best_epoch:
+        score = f"average precision {trainer.best_score:.4f}"
+        output.line("best", f"epoch {trainer.best_epoch}", score, "validation, one view")
+    output.line("done", f"epoch {trainer.epoch}", "saved")
+    output.next_command(f"reel evaluate location {run_folder.folder}")
 
 
 def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
     from reelrl.act.location.training import LocationTraining
-    from reelrl.runs import RunFolder
 
-    if args.resume:
-        folder = RunFolder(args.resume)
-        if folder.stage != STAGE:
-            raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
-        settings, seed = folder.settings(LocationTraining), folder.seed
+    if before := training.resumed(args, STAGE, LocationTraining):
+        settings, seed = before
         settings = replace(settings, data=args.data) if args.data else settings
     elif args.data:
         settings, seed = options.settings_from(args, _with_eyes(args, LocationTraining(data=args.data))), args.seed
@@ -109,18 +114,17 @@ def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> Location
     return with_memory(settings)
 
 
-def _run_folder(args: argparse.Namespace, settings: LocationTraining, seed: int, scenes: Scenes) -> Run:
-    from reelrl.runs import Run
-
-    if args.resume:
-        return Run.open(args.resume)
+def _name(settings: LocationTraining) -> str:
     weight = settings.net.contrastive.loss_weight if settings.net.contrastive.enable else 0
-    facts = {
+    return f"location-{weight:g}"
+
+
+def _facts(scenes: Scenes, threads: int) -> dict[str, Any]:
+    return {
         "matches": {split: len(moments.matches) for split, moments in scenes.moments.items()},
         "moments": {split: len(moments) for split, moments in scenes.moments.items()},
-        "threads": args.threads,
+        "threads": threads,
     }
-    return Run.create(args.output_dir, settings, stage=STAGE, name=f"location-{weight:g}", seed=seed, facts=facts)
 
 
 def _introduce(args: argparse.Namespace, trainer: LocationTrainer) -> None:
@@ -134,17 +138,4 @@ def _introduce(args: argparse.Namespace, trainer: LocationTrainer) -> None:
     term = settings.net.contrastive
     output.line("term", "contrastive", f"weight {term.loss_weight:g}" if term.enable else "off")
     if args.resume:
-        output.line("resume", f"epoch {trainer.epoch}" if trainer.resume() else "the beginning: nothing was saved yet")
-
-
-def _conclude(trainer: LocationTrainer, outcome: str) -> int:
-    from reelrl.cli.main import DONE
-
-    folder = trainer.run.folder
-    if trainer.best_epoch:
-        score = f"average precision {trainer.best_score:.4f}"
-        output.line("best", f"epoch {trainer.best_epoch}", score, "validation, one view")
-    output.line("done" if outcome == "done" else "stopped", f"epoch {trainer.epoch}", "saved")
-    next_one = f"reel evaluate location {folder}" if outcome == "done" else f"reel train location --resume {folder}"
-    output.next_command(next_one)
-    return DONE
+        training.say_resumed(trainer.place if trainer.resume() else None)

@@ -17,17 +17,17 @@ the folder in {rl_dir} or the variable RL_DIR (docs/handshake.md).
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import options, output
+from reelrl.cli import options, output, training
 from reelrl.errors import ConfigError
-from reelrl.progress import Progress
+from reelrl.saving import Saving
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.evaluation.minigop_training import MiniGopTrainer, MiniGopTraining
+    from reelrl.runs import Run
 
 STAGE = "minigop"
 SILENT, IMPORTANT, DETAILED, DEBUG = range(4)
@@ -80,65 +80,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--save-replay-buffer", action="store_const", const=True, help="keep in them what was seen, to go on exactly")
     add("--device", metavar="NAME", help="of the learner: cpu (default), cuda, auto")
     add("--baseline-stats", metavar="FILE", help="curves that `reel evaluate minigop --baseline` wrote, for rewards")
-    add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
-    add("--resume", metavar="RUN", help="continue this run; its settings and seed hold, but for --epochs and --ckpt-*")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
-    options.add_seed(parser)
+    training.add_arguments(parser, but_for="--epochs and --ckpt-*")
     options.add_settings(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from reelrl.agents.ppo import use_threads
-    from reelrl.agents.training import Interrupted
-    from reelrl.cli.main import DONE, INTERRUPTED
     from reelrl.evaluation.minigop_training import MiniGopTrainer
     from reelrl.evaluation.minigop_videos import Video, parse_video
-    from reelrl.runs import Run
 
     use_threads(args.threads)
     settings, seed = _settings(args)
     videos = [Video(name, {}) for name in settings.clips] + [parse_video(text) for text in settings.videos]
     trainer = MiniGopTrainer(settings, videos, seed)
-    board = not args.no_tensorboard
-    if args.resume:
-        folder = Run.open(args.resume, tensorboard=board)
-    else:
-        facts = trainer.facts()
-        folder = Run.create(
-            args.output_dir, settings, stage=STAGE, name="minigop-sac", seed=seed, facts=facts, tensorboard=board
-        )
-    learns = args.mode == "train"
-    say = _Reporter(args.log_level)
-    with folder, Progress(args.mode, unit="videos", mode="auto" if args.log_level else "off") as progress:
-        say.progress = progress
+    with training.in_run(
+        STAGE,
+        settings,
+        seed,
+        root=args.output_dir,
+        resume=args.resume,
+        name="minigop-sac",
+        facts=trainer.facts(),
+        tensorboard=not args.no_tensorboard,
+        quiet=args.log_level == SILENT,
+    ) as folder:
         try:
-            trainer.attach(folder, say, args.load_checkpoint)
-            progress.total = trainer.episodes - trainer.next_episode if learns else len(videos)
-            say.start(trainer, seed, learns)
-            figures = trainer.train() if learns else trainer.infer()
-        except Interrupted:
-            say.line(IMPORTANT, "stopped", f"episode {trainer.next_episode}", "saved, with the policy as interrupted_*")
-            say.next(f"reel train minigop --resume {folder.folder}")
-            return INTERRUPTED
+            _work(args, trainer, folder, seed)
         finally:
             trainer.close()
+
+
+def _work(args: argparse.Namespace, trainer: MiniGopTrainer, folder: Run, seed: int) -> None:
+    learns = args.mode == "train"
+    total = trainer.episodes if learns else len(trainer.videos)
+    with training.Report(total, unit="videos", label=args.mode, mode="auto" if args.log_level else "off") as report:
+        say = _Listener(args.log_level, report)
+        trainer.attach(folder, say, args.load_checkpoint)
+        report.begin(trainer.next_episode if learns else 0)
+        say.start(trainer, seed, learns)
+        saving = report.saving(args.save_every, "video") if args.log_level else Saving(args.save_every)
+        figures = trainer.train(saving) if learns else trainer.infer()
     say.end(folder.folder, figures, learns)
-    return DONE
 
 
 def _settings(args: argparse.Namespace) -> tuple[MiniGopTraining, int]:
     """The defaults, then --config, then the options, then --set; of a resumed run, its own."""
     from reelrl import config
     from reelrl.evaluation.minigop_training import MiniGopTraining
-    from reelrl.runs import RunFolder
 
     given = {name: getattr(args, option) for option, name in SETTINGS.items() if getattr(args, option) is not None}
-    if args.resume:
-        folder = RunFolder(args.resume)
-        if folder.stage != STAGE:
-            raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
+    if before := training.resumed(args, STAGE, MiniGopTraining):
         again = {name: value for name, value in given.items() if name in CONTINUED}
-        return config.merge(folder.settings(MiniGopTraining), again), folder.seed
+        return config.merge(before[0], again), before[1]
     chosen = config.named(MiniGopTraining(), args.config) if args.config else MiniGopTraining()
     return config.override(config.merge(chosen, given | _videos(args)), args.set), args.seed
 
@@ -163,13 +157,11 @@ def _rates(text: str) -> tuple[float, float]:
         raise argparse.ArgumentTypeError(f"{text!r} is no range of rates; write it like 100-400, or 300") from None
 
 
-class _Reporter:
-    """Tells a person how the training goes, as much as the log level asks for."""
+class _Listener:
+    """Passes on what the training says, as much as the log level asks for."""
 
-    progress: Progress
-
-    def __init__(self, level: int) -> None:
-        self.level = level
+    def __init__(self, level: int, report: training.Report) -> None:
+        self.level, self.report = level, report
 
     def start(self, trainer: MiniGopTrainer, seed: int, learns: bool) -> None:
         facts, settings = trainer.facts(), trainer.settings
@@ -185,7 +177,8 @@ class _Reporter:
         self.line(DEBUG, "mg", asked["mg"], f"QP {asked['base_qp']} {info['delta']:+.2f}", told or "nothing known yet")
 
     def episode(self, number: int, video: str, figures: dict[str, float]) -> None:
-        self.progress.update(1, **{"return": figures["return"], "rate": f"{100 * figures['rate_error']:+.1f} %"})
+        shown = {"return": figures["return"], "rate": f"{100 * figures['rate_error']:+.1f} %"}
+        self.report.moved(number + 1, **shown)
         self._figures(DETAILED, "video", video, figures, f"episode {number}")
 
     def epoch(self, epoch: int, figures: dict[str, float]) -> None:
@@ -194,25 +187,16 @@ class _Reporter:
     def saved(self, path: Path) -> None:
         self.line(IMPORTANT, "saved", path)
 
-    def interrupt(self) -> None:
-        self.line(IMPORTANT, "stop", "after this video", "Ctrl+C again stops at once")
-
     def end(self, folder: Path, figures: dict[str, float], learns: bool) -> None:
         if figures:
             self._figures(IMPORTANT, "final", "", figures)
         self.line(IMPORTANT, "saved", folder / "artifacts", "the policy as final_sac_model" if learns else "")
-        if learns:
-            self.next(f"reel evaluate minigop --controllers sac={folder}")
+        if learns and self.level >= IMPORTANT:
+            output.next_command(f"reel evaluate minigop --controllers sac={folder}")
 
     def line(self, level: int, word: str, place: object = "", *values: object) -> None:
         if self.level >= level:
-            if sys.stderr.isatty():  # leave the bar that is being drawn
-                print(file=sys.stderr)
-            output.line(word, place, *values)
-
-    def next(self, command: str) -> None:
-        if self.level >= IMPORTANT:
-            output.next_command(command)
+            self.report.line(word, place, *values)
 
     def _figures(self, level: int, word: str, place: object, figures: dict[str, float], *more: str) -> None:
         shown = (

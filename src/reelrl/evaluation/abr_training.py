@@ -4,14 +4,14 @@ resumes exactly.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, pick_device, tensors_on, to_arrays
 from reelrl.errors import ConfigError
+from reelrl.saving import Saving
 from reelrl.seeding import seed_for
 from reelrl.stream.learned import BEST, save_policy
 from reelrl.stream.players import batch_players
@@ -21,6 +21,8 @@ from reelrl.stream.validation import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torch import Tensor
 
     from reelrl.runs import Run
 
@@ -68,48 +70,59 @@ class AbrTrainer:
         self.average = make_policy(self.players.rungs, settings.hidden, seed_for(seed, "weights"), self.device)
         self.ppo = Ppo(self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
         self.validator = Validator(pools, ladder, settings.qoe)
+        self.step, self.updates, self.best = 0, 0, -math.inf
 
     def train(
         self,
         run: Run,
         report: Callable[[int, dict[str, float]], None],
         moved: Callable[[int], None] = lambda _step: None,
+        saving: Saving | None = None,
     ) -> float:
-        """Learn until `steps`; returns the best validation score. `report` hears of validations, `moved` of updates."""
+        """Learn until `steps`; returns the best validation score. `report` hears of validations, `moved` of updates.
+
+        An interrupt ends it after the update under way.
+        """
         settings = self.settings
-        step, updates, best = 0, 0, -np.inf
+        observations, hints = self._begin(run)
+        with saving or Saving() as saving:
+            while self.step < settings.steps:
+                rollout, observations, hints = self.ppo.collect(self.players, observations, hints, settings.rollout)
+                metrics = self.ppo.update(rollout, self.step / settings.steps)
+                follow(self.average, self.policy, settings.follow)
+                self.step += settings.players * settings.rollout
+                self.updates += 1
+                moved(self.step)
+                last = self.step >= settings.steps
+                due = self.updates % settings.validate_every == 0
+                if due or last:
+                    report(self.step, self._validate(run, metrics))
+                saving.reached(f"step {self.step}", lambda: self._save(run), due=due, last=last)
+        return float(self.best)
+
+    def _begin(self, run: Run) -> tuple[Tensor, Tensor]:
+        """Where the players stand: at the start, or where the run's newest checkpoint has them."""
         saved = run.resume()
         if saved is None:
-            observations, hints = self.players.reset()
-        else:
-            step, updates, best = saved.step, int(saved.state["updates"]), float(saved.state["best"])
-            tensors = tensors_on(self.device, saved.tensors)
-            self.ppo.restore(_part(tensors, "ppo."))
-            self.average.load_state_dict(_part(tensors, "average."))
-            observations, hints = self.players.restore(_part(tensors, "players."))
-        while step < settings.steps:
-            rollout, observations, hints = self.ppo.collect(self.players, observations, hints, settings.rollout)
-            metrics = self.ppo.update(rollout, step / settings.steps)
-            follow(self.average, self.policy, settings.follow)
-            step += settings.players * settings.rollout
-            updates += 1
-            moved(step)
-            if updates % settings.validate_every and step < settings.steps:
-                continue
-            scores = self.validator.score(self.average)
-            if scores["score"] > best:
-                best = scores["score"]
-                save_policy(self.average, run.new_artifact(BEST), {"step": step, **scores})
-            run.log_metrics(step, {**metrics, **scores})
-            state = {"updates": updates, "best": best}
-            parts = {
-                "ppo.": self.ppo.export(),
-                "players.": self.players.export(),
-                "average.": self.average.state_dict(),
-            }
-            run.checkpoint(step, to_arrays(parts), state)
-            report(step, {**metrics, **scores, "best": best})
-        return float(best)
+            return self.players.reset()
+        self.step, self.updates, self.best = saved.step, int(saved.state["updates"]), float(saved.state["best"])
+        tensors = tensors_on(self.device, saved.tensors)
+        self.ppo.restore(_part(tensors, "ppo."))
+        self.average.load_state_dict(_part(tensors, "average."))
+        return self.players.restore(_part(tensors, "players."))
+
+    def _validate(self, run: Run, metrics: dict[str, float]) -> dict[str, float]:
+        """Score the averaged policy, and keep it if it is the best so far."""
+        scores = self.validator.score(self.average)
+        if scores["score"] > self.best:
+            self.best = scores["score"]
+            save_policy(self.average, run.new_artifact(BEST), {"step": self.step, **scores})
+        run.log_metrics(self.step, {**metrics, **scores})
+        return {**metrics, **scores, "best": self.best}
+
+    def _save(self, run: Run) -> None:
+        parts = {"ppo.": self.ppo.export(), "players.": self.players.export(), "average.": self.average.state_dict()}
+        run.checkpoint(self.step, to_arrays(parts), {"updates": self.updates, "best": self.best})
 
 
 def _part(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:

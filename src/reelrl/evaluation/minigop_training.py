@@ -23,14 +23,14 @@ from reelrl.agents import checkpointing
 from reelrl.agents.constrained_sac import MultiplierTerms
 from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
 from reelrl.agents.ppo import pick_device
-from reelrl.agents.training import Interrupted
 from reelrl.encode.backends import probe
 from reelrl.encode.learned_maps import model_name
 from reelrl.encode.minigop_state import NAMES
 from reelrl.errors import ConfigError
 from reelrl.evaluation.minigop_world import TwoSided, base_of, make_environment
-from reelrl.interrupts import first_interrupt_asks
+from reelrl.interrupts import Interrupted
 from reelrl.regular_files import own_path
+from reelrl.saving import Saving
 from reelrl.seeding import seed_for, stream
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ class Listener(Protocol):
     def episode(self, number: int, video: str, figures: Figures) -> None: ...
     def epoch(self, epoch: int, figures: Figures) -> None: ...
     def saved(self, path: Path) -> None: ...
-    def interrupt(self) -> None: ...
 
 
 class MiniGopTrainer:
@@ -128,7 +127,6 @@ class MiniGopTrainer:
         self.next_episode = (settings.start_epoch - 1) * len(videos)
         self.played: list[Figures] = []  # in the epoch under way
         self.figures: Figures = {}  # of the last whole epoch
-        self.stop_asked = False
 
     @property
     def episodes(self) -> int:
@@ -159,18 +157,21 @@ class MiniGopTrainer:
             self.next_episode = max(self.next_episode, reached)
             self.played = saved.state["played"] if self.next_episode == done else []
 
-    def train(self) -> Figures:
-        """Learn to the end and save what was learned; the first Ctrl+C ends it after the episode under way."""
-        with first_interrupt_asks(self._ask_to_stop):
-            while self.next_episode < self.episodes:
-                self.played.append(self._learn(self.next_episode))
-                self.next_episode += 1
-                if self.next_episode % len(self.videos) == 0:
-                    self._end_epoch(self.next_episode // len(self.videos))
-                if self.stop_asked:
-                    self._save()
-                    self.save_model("interrupted")
-                    raise Interrupted(resumable=True)
+    def train(self, saving: Saving | None = None) -> Figures:
+        """Learn to the end and save what was learned; an interrupt ends it after the episode under way."""
+        try:
+            with saving or Saving() as saving:
+                while self.next_episode < self.episodes:
+                    self.played.append(self._learn(self.next_episode))
+                    self.next_episode += 1
+                    epoch, place = divmod(self.next_episode, len(self.videos))
+                    if place == 0:
+                        self._end_epoch(epoch)
+                    last = self.next_episode == self.episodes
+                    saving.reached(f"episode {self.next_episode}", self._save, due=place == 0, last=last)
+        except Interrupted:
+            self.save_model("interrupted")
+            raise
         self.save_model("final")
         return self.figures
 
@@ -245,7 +246,6 @@ class MiniGopTrainer:
             self.next_episode - 1, {f"epoch/{name}": value for name, value in self.figures.items()} | {"epoch": epoch}
         )
         self.tell.epoch(epoch, self.figures)
-        self._save()
         if epoch % self.settings.ckpt_interval == 0 or epoch == self.settings.epochs:
             folder = Path(self.settings.ckpt_dir) if self.settings.ckpt_dir else self.run.artifacts
             path = own_path(folder / f"checkpoint_epoch_{epoch}.pt")
@@ -261,10 +261,6 @@ class MiniGopTrainer:
         episode, videos = self.next_episode, len(self.videos)
         place = {"episode": episode, "epoch": episode // videos, "videos": videos, "played": self.played}
         return tensors, {"learner": learner, **place}
-
-    def _ask_to_stop(self) -> None:
-        self.stop_asked = True
-        self.tell.interrupt()
 
 
 def _means(played: list[Figures]) -> Figures:

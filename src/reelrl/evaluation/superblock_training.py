@@ -28,6 +28,7 @@ from reelrl.errors import ConfigError
 from reelrl.evaluation.monitor_csv import MonitorCsv
 from reelrl.files import writable_folder
 from reelrl.regular_files import own_folder, own_path
+from reelrl.saving import Saving
 from reelrl.seeding import seed_for
 
 if TYPE_CHECKING:
@@ -82,7 +83,6 @@ class Listener(Protocol):
     def step(self, done: int) -> None: ...
     def episode(self, done: int, figures: Figures) -> None: ...
     def evaluation(self, done: int, figures: Figures) -> None: ...  # names begin with eval/
-    def interrupt(self) -> None: ...
 
 
 class SuperblockTrainer:
@@ -125,7 +125,7 @@ class SuperblockTrainer:
         clips = [{"file": file, "hash": env.clip.content_hash} for file, env in pairs]
         return {"encoder": f"{backend} {probe(backend).version}", "clips": clips, "frames": self.frames}
 
-    def attach(self, run: Run, tell: Listener) -> None:
+    def attach(self, run: Run, tell: Listener, saving: Saving | None = None) -> None:
         """Go on from the run's newest checkpoint, if it has one, and write down the baselines."""
         self.run, self.tell = run, tell
         self.training = Training(
@@ -135,9 +135,9 @@ class SuperblockTrainer:
             on_best=lambda *_: self._save_model("best"),
             on_step=tell.step,
             on_episode=self._note,
-            on_interrupt=tell.interrupt,
             eval_every=self.settings.eval_freq,
             save_every=self.settings.save_freq,
+            saving=saving or Saving(),
         )
         self.training.resume()
         self.monitor = MonitorCsv(run.new_artifact("monitor.csv"), run)
@@ -146,7 +146,7 @@ class SuperblockTrainer:
             write_bitstream(path, env.baseline.packets, clip.width, clip.height, clip.fps)
 
     def train(self) -> Figures:
-        """Learn to the end, evaluate, and save what was learned; raises `Interrupted` after Ctrl+C."""
+        """Learn to the end, evaluate, and save what was learned; raises `Interrupted` after Ctrl+C or SIGTERM."""
         self.training.learn(self.total_steps)
         figures = self.training.assess()
         self._save_model("final")

@@ -2,7 +2,7 @@
 
 trainer = AutoEncoderTrainer(settings, seed, run, device="cpu")
 trainer.resume()               # to the newest checkpoint, if there is one
-trainer.train(on_frame)        # "done", "ended" (the source did) or "stopped" (Ctrl+C)
+trainer.train(on_frame)        # "done" or "ended" (the source did); raises Interrupted after Ctrl+C
 
 A checkpoint holds the learner, the yardsticks, the half-filled window of metrics.jsonl and the source's position.
 """
@@ -19,7 +19,8 @@ from torch import Tensor
 from reelrl.checkpoints import Checkpoints
 from reelrl.content.feeds import START, Position
 from reelrl.errors import CheckpointError, ConfigError, ContentError, InvalidStateError
-from reelrl.interrupts import first_interrupt_asks
+from reelrl.progress import spaced
+from reelrl.saving import Saving
 from reelrl.see import monitor, yardsticks
 from reelrl.see.monitor import PerformanceMonitor, TensorBoardLogger, figures_of
 from reelrl.see.replay import Replay
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from reelrl.see.result import LearnResult
     from reelrl.see.viewer import Viewer
 
-Outcome = Literal["done", "ended", "stopped"]
+Outcome = Literal["done", "ended"]
 COLUMNS = (*monitor.FIGURES, *yardsticks.FIGURES)
 WEIGHTS = "model.safetensors"
 
@@ -87,7 +88,6 @@ class AutoEncoderTrainer:
         self._measure = Replay(self._score)
         self.position = START
         self.frames_done = 0
-        self._stop_asked = False
 
     def resume(self) -> bool:
         """Go back to the run's newest checkpoint, if it has one."""
@@ -105,23 +105,22 @@ class AutoEncoderTrainer:
         self.frames_done = saved.step
         return True
 
-    def train(self, on_frame: Callable[[int], None], on_interrupt: Callable[[], None] = lambda: None) -> Outcome:
-        """Learn until `frames` in all are seen. The first Ctrl+C ends it after the frame under way, and saves."""
+    def train(self, on_frame: Callable[[int], None], saving: Saving | None = None) -> Outcome:
+        """Learn until `frames` in all are seen; an interrupt ends it after the frame under way."""
         logger = TensorBoardLogger(self.run.board, COLUMNS, hear=self.window.add)
         try:
-            with first_interrupt_asks(lambda: self._ask_to_stop(on_interrupt)):
+            with saving or Saving() as saving:
                 try:
-                    outcome = self._watch(logger, on_frame)
+                    outcome = self._watch(logger, on_frame, saving)
                 except ContentError:
                     self._save(logger)  # the source is gone, but not what was learned from it
                     raise
             self._save(logger)
         finally:
             logger.close()
-        save_weights(self.model, self.run.new_artifact(WEIGHTS))
         return outcome
 
-    def _watch(self, logger: TensorBoardLogger, on_frame: Callable[[int], None]) -> Outcome:
+    def _watch(self, logger: TensorBoardLogger, on_frame: Callable[[int], None], saving: Saving) -> Outcome:
         settings = self.settings
         if self.frames_done >= settings.frames:
             return "done"
@@ -137,11 +136,10 @@ class AutoEncoderTrainer:
                 with self.performance.part("logging"):
                     self._log(logger, result)
                 self.position = source.position
-                if self.frames_done % settings.save_every == 0 and self.frames_done < settings.frames:
-                    self._save(logger)
                 on_frame(self.frames_done)
-                if self._stop_asked:
-                    return "stopped"
+                if self.frames_done < settings.frames:  # the end is saved where it is known
+                    due = self.frames_done % settings.save_every == 0
+                    saving.reached(f"frame {spaced(self.frames_done)}", lambda: self._save(logger), due=due)
         return "done"
 
     def _log(self, logger: TensorBoardLogger, result: LearnResult) -> None:
@@ -160,7 +158,7 @@ class AutoEncoderTrainer:
         return torch.cat([figures_of(result), self.yardsticks(result.frame, result.reconstruction)])
 
     def _save(self, logger: TensorBoardLogger) -> None:
-        """A checkpoint of this moment, once all before it is logged and found finite."""
+        """A checkpoint of this moment and the model alone, once all before it is logged and found finite."""
         logger.drain()
         state = self.model.training_state()
         tensors = {f"learner.{name}": value for name, value in state.items() if isinstance(value, Tensor)}
@@ -172,10 +170,7 @@ class AutoEncoderTrainer:
         }
         arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items()}
         self.run.checkpoint(self.frames_done, arrays, plain)
-
-    def _ask_to_stop(self, on_interrupt: Callable[[], None]) -> None:
-        self._stop_asked = True
-        on_interrupt()
+        save_weights(self.model, self.run.new_artifact(WEIGHTS))
 
 
 class Window:

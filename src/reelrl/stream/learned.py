@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from reelrl import tensor_file
 from reelrl.errors import CheckpointError, ConfigError, shown
-from reelrl.files import atomic_path
+from reelrl.files import write_atomic
 from reelrl.plain_data import parse_object
 from reelrl.policy_file import check_finite
 from reelrl.regular_files import check_regular
@@ -27,12 +28,9 @@ LARGEST_SIZE = 4096
 
 def save_policy(policy: AbrPolicy, path: Path, facts: dict[str, Any]) -> None:
     """Write the actor; `facts` (how it was trained, how it scored) go with it."""
-    from safetensors.numpy import save_file
-
     tensors = {name: tensor.detach().cpu().numpy().copy() for name, tensor in policy.actor.state_dict().items()}
     shape = {"rungs": policy.rungs, "hidden": policy.hidden, "columns": policy.columns}
-    with atomic_path(path) as temporary:
-        save_file(tensors, temporary, metadata={"shape": json.dumps(shape), "facts": json.dumps(facts)})
+    write_atomic(path, tensor_file.to_bytes(tensors, {"shape": json.dumps(shape), "facts": json.dumps(facts)}))
 
 
 def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:

@@ -25,6 +25,7 @@ from reelrl.act.video_encoder import VideoEncoderSettings
 from reelrl.cli.main import main
 from reelrl.errors import ConfigError, ContentError
 from reelrl.evaluation.parallel import processes
+from reelrl.interrupts import Interrupted
 from reelrl.runs import Run
 from tests.act.location.written_matches import HEIGHT, PLAN, WIDTH, rooms_of, write_matches
 
@@ -131,12 +132,13 @@ def test_eyes_learn_and_a_resumed_training_ends_with_the_same_bits(folder: Path,
         if half.epoch == 4:
             signal.raise_signal(signal.SIGINT)
 
-    assert half.train(on_batch=interrupt_in_the_fifth_epoch) == "stopped"
+    with pytest.raises(Interrupted):
+        half.train(on_batch=interrupt_in_the_fifth_epoch)
     half.run.close()
     with Run.open(half.run.folder, tensorboard=False) as run:
         rest = EyesTrainer(settings, 0, run, glances)
         assert rest.resume()
-        assert rest.train() == "done"
+        rest.train()
     for one, other in zip(whole.net.state_dict().values(), rest.net.state_dict().values(), strict=True):
         assert torch.equal(one, other)
 

@@ -19,6 +19,7 @@ from reelrl.act.location.scenes import Scenes
 from reelrl.act.location.training import WEIGHTS, LocationTrainer, LocationTraining
 from reelrl.act.video_encoder import ClipShape, VideoEncoderSettings, frozen_video_encoder
 from reelrl.errors import CheckpointError, ConfigError, ContentError
+from reelrl.interrupts import Interrupted
 from reelrl.runs import Run
 from tests.act.location.written_matches import HEIGHT, WIDTH, write_matches
 
@@ -77,7 +78,7 @@ def trainer_of(settings: LocationTraining, root: Path, seed: int = 0) -> Locatio
 def test_the_net_learns_what_the_rooms_tell(folder: Path, tmp_path: Path, encoder: VideoEncoderSettings) -> None:
     """Colours tell every player's own room: with all eyes open, the rooms that hold somebody."""
     trainer = trainer_of(settings_of(folder, encoder=encoder, epochs=10, patience=10), tmp_path)
-    assert trainer.train() == "done"
+    trainer.train()
     trainer.run.close()
     net = CrossEgoVideoLocationNet.load(trainer.run.artifacts / WEIGHTS)
     assert (net.encoder is None) == (encoder is FROZEN)
@@ -101,13 +102,14 @@ def test_a_resumed_training_ends_with_the_same_bits(folder: Path, tmp_path: Path
         if first.epoch == 1:
             signal.raise_signal(signal.SIGINT)
 
-    assert first.train(on_batch=interrupt_in_the_second_epoch) == "stopped"
+    with pytest.raises(Interrupted):
+        first.train(on_batch=interrupt_in_the_second_epoch)
     first.run.close()
     with Run.open(first.run.folder, tensorboard=False) as run:
         second = LocationTrainer(first.settings, 0, run, first.scenes)
         assert second.resume()
         assert second.epoch == 1
-        assert second.train() == "done"
+        second.train()
     for one, other in zip(whole.net.parameters(), second.net.parameters(), strict=True):
         assert torch.equal(one, other)
     assert [line["val/precision"] for line in whole.run.metrics()] == [line["val/precision"] for line in run.metrics()]

@@ -1,37 +1,48 @@
 """Learning epoch by epoch in a run folder: watched, stopped, continued to the same bits; the best epoch stays.
 
 A trainer says what its batches are, what a step is, and how good the net is on validation matches. Chance is drawn from
-the seed and the epoch's number, and saved where a library keeps its own: an epoch that was cut short begins again as it
-began.
+the seed and the epoch's number, and saved where it stands: an epoch that was cut short goes on with its next batch.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch.nn.utils import clip_grad_norm_
 
 from reelrl import seeding
 from reelrl.act import state_tree
 from reelrl.checkpoints import Checkpoints
 from reelrl.errors import CheckpointError, InvalidStateError
-from reelrl.interrupts import first_interrupt_asks
+from reelrl.saving import Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     import torch
     from numpy.typing import NDArray
     from torch import Tensor
 
     from reelrl.runs import Run
 
-Outcome = Literal["done", "stopped"]
 KEEP = 2  # checkpoints
 _WARM_UP = 0.1  # share of all steps in which the learning rate rises
+
+
+@dataclass
+class Epoch:
+    """How far an epoch is: batches learned from, the sums of their figures, and where its chance stands."""
+
+    rng: np.random.Generator
+    batches: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def export(self) -> dict[str, Any]:
+        return {"batches": self.batches, "sums": self.sums, **seeding.capture(self.rng)}
 
 
 class EpochTrainer(ABC):
@@ -54,7 +65,8 @@ class EpochTrainer(ABC):
         self.best_epoch, self.best_score = 0, -math.inf
         self.figures: dict[str, float] = {}
         """Of the last epoch."""
-        self._stop_asked = False
+        self._begun: dict[str, Any] = {}
+        """The epoch that a checkpoint was saved in the middle of."""
 
     @abstractmethod
     def batches(self, rng: np.random.Generator) -> Sequence[NDArray[np.int64]]:
@@ -73,11 +85,16 @@ class EpochTrainer(ABC):
         """Write the net to the run's artifacts."""
 
     @property
+    def place(self) -> str:
+        """Where the training stands, in words."""
+        return f"epoch {self.epoch}" + (f" and {self._begun['batches']} batches" if self._begun else "")
+
+    @property
     def finished(self) -> bool:
         return self.epoch >= self.epochs or self.epoch - self.best_epoch >= self.patience
 
     def resume(self) -> bool:
-        """Go back to the end of the last whole epoch, if there was one."""
+        """Go back to the newest checkpoint, if there is one."""
         saved = self.run.resume()
         if saved is None:
             return False
@@ -85,8 +102,9 @@ class EpochTrainer(ABC):
             state = state_tree.join(saved.tensors, saved.state["training"])
             self.net.load_state_dict(state["net"])
             self.optimiser.load_state_dict(state["optimiser"])
-            self.best_epoch, self.best_score = state["best_epoch"], state["best_score"]
+            self.best_epoch, self.best_score = state["best_epoch"], float(state["best_score"])
             seeding.restore_globals(saved.state["chance"])
+            self._begun = saved.state.get("epoch", {})
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0].rstrip(":")
             raise CheckpointError(f"{saved.folder} does not fit this training ({reason}); use its own run") from error
@@ -97,48 +115,45 @@ class EpochTrainer(ABC):
         self,
         on_epoch: Callable[[], None] = lambda: None,
         on_batch: Callable[[int], None] = lambda _: None,
-        on_interrupt: Callable[[], None] = lambda: None,
-    ) -> Outcome:
+        saving: Saving | None = None,
+    ) -> None:
         """Learn until nothing gets better; `on_batch` hears how many samples were in it.
 
-        The first Ctrl+C ends it after the batch under way; resumed, the epoch begins again.
+        An interrupt ends it after the batch under way.
         """
-
-        def stop() -> None:
-            self._stop_asked = True
-            on_interrupt()
-
-        with first_interrupt_asks(stop):
+        with saving or Saving() as saving:
             while not self.finished:
-                if not self.learn_epoch(on_batch):
-                    return "stopped"
+                self.learn_epoch(on_batch, saving)
                 score, figures = self.validate()
                 self.figures |= figures
                 if score > self.best_score:
                     self.best_epoch, self.best_score = self.epoch, score
                     self.keep_best()
                 self.run.log_metrics(self.epoch, self.figures)
-                self._save()
                 on_epoch()
-        return "done"
+                saving.reached(f"epoch {self.epoch}", self._save, due=True, last=self.finished)
 
-    def learn_epoch(self, on_batch: Callable[[int], None] = lambda _: None) -> bool:
-        """One epoch; False if somebody asked to stop before its end."""
-        rng = seeding.stream(self.seed, "epoch", self.epoch)
-        batches = self.batches(rng)
-        sums: dict[str, float] = {}
+    def learn_epoch(self, on_batch: Callable[[int], None] = lambda _: None, saving: Saving | None = None) -> None:
+        """One epoch, or the rest of the one that was begun."""
+        saving = saving or Saving()
+        epoch = Epoch(seeding.stream(self.seed, "epoch", self.epoch))
+        batches = self.batches(epoch.rng)
+        if self._begun:
+            epoch = Epoch(seeding.restore(self._begun), self._begun["batches"], self._begun["sums"])
+            self._begun = {}
         self.net.train()
-        for number, batch in enumerate(batches, 1):
+        for batch in batches[epoch.batches :]:
+            epoch.batches += 1
             for group in self.optimiser.param_groups:
-                group["lr"] = self.lr * schedule((self.epoch + number / len(batches)) / self.epochs)
-            for name, value in self._step(batch, rng).items():
-                sums[name] = sums.get(name, 0.0) + value / len(batches)
+                group["lr"] = self.lr * schedule((self.epoch + epoch.batches / len(batches)) / self.epochs)
+            for name, value in self._step(batch, epoch.rng).items():
+                epoch.sums[name] = epoch.sums.get(name, 0.0) + value / len(batches)
             on_batch(len(batch))
-            if self._stop_asked:
-                return False
+            if epoch.batches < len(batches):  # the last one's is saved with what validation says
+                place = f"epoch {self.epoch + 1}, batch {epoch.batches} of {len(batches)}"
+                saving.reached(place, lambda: self._save(epoch))
         self.epoch += 1
-        self.figures = sums
-        return True
+        self.figures = epoch.sums
 
     def _step(self, batch: NDArray[np.int64], rng: np.random.Generator) -> dict[str, float]:
         loss, figures = self.loss(batch, rng)
@@ -154,7 +169,7 @@ class EpochTrainer(ABC):
         self.optimiser.step()
         return figures
 
-    def _save(self) -> None:
+    def _save(self, begun: Epoch | None = None) -> None:
         tree = {
             "net": self.net.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -162,7 +177,8 @@ class EpochTrainer(ABC):
             "best_score": self.best_score,
         }
         arrays, plain = state_tree.split(tree)
-        self.run.checkpoint(self.epoch, arrays, {"training": plain, "chance": seeding.capture_globals()})
+        state = {"training": plain, "chance": seeding.capture_globals(), "epoch": begun.export() if begun else {}}
+        self.run.checkpoint(self.epoch, arrays, state)
 
 
 def schedule(share: float) -> float:

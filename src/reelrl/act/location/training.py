@@ -1,8 +1,8 @@
 """One net, one data set, one run folder: trained, stopped, continued to the same bits.
 
     trainer = LocationTrainer(settings, seed, run, scenes)
-    trainer.resume()               # to the last whole epoch, if there is one
-    trainer.train(on_epoch)        # "done" or "stopped" (Ctrl+C)
+    trainer.resume()               # to the newest checkpoint, if there is one
+    trainer.train(on_epoch)        # raises Interrupted after Ctrl+C or SIGTERM, when all is saved
 
 After each epoch the net answers about the validation matches through one player's eyes; the best epoch by average
 precision is what stays in artifacts/net.safetensors.
