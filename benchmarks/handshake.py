@@ -3,8 +3,9 @@
     python benchmarks/handshake.py [--folder DIR]
 
 A trainer in a process of its own answers every request at once. The encoder's side asks after a pause that stands for
-coding: the longer the trainer has waited, the longer are its own pauses. `trip` is from the call of `ask` to the QP,
-writing and reading of both files included; `idle` the CPU share of a trainer that waits for a request.
+coding. `trip` is from the call of `ask` to the QP, writing and reading of both files included; `idle` the CPU share of
+a trainer that waits for a request. Both with events of the folder, and without as on a network disk, where the trainer
+looks for a request ever more rarely: after an eighth of the time it has waited, ten times a second at least.
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ from reelrl.encode.handshake_encoder import HandshakeEncoder
 from reelrl.encode.handshake_folder import TRAINER, HandshakeFolder
 from reelrl.encode.minigop import MiniGopRequest
 
+IDLE_S = 10.0
+DEAF = "import reelrl.folder_events as events; events._watch = lambda _folder: -1\n"
 ANSWERER = """
-import resource, sys
+import sys
 from reelrl.encode.handshake_folder import HandshakeFolder, TRAINER
 folder, count = HandshakeFolder(sys.argv[1]), int(sys.argv[2])
 lock = folder.lock(TRAINER)
 print("ready", flush=True)
 for mg in range(count):
-    request = folder.wait(mg, "rq", lambda waited_s: waited_s > 60)
+    request = folder.wait(mg, "rq", 60)
     folder.write(mg, "qp", {"qp": request["base_qp"], "session": request["session"]})
 """
 IDLER = """
 import sys, time
 from reelrl.encode.handshake_folder import HandshakeFolder
 cpu, wall = time.process_time(), time.monotonic()
-HandshakeFolder(sys.argv[1]).wait(0, "rq", lambda waited_s: waited_s > 5)
+HandshakeFolder(sys.argv[1]).wait(0, "rq", float(sys.argv[2]))
 print((time.process_time() - cpu) / (time.monotonic() - wall))
 """
 
@@ -45,21 +48,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", help="where to make the folders; the kind of disk counts (default: the system's)")
     where = parser.parse_args().folder
-    for pause_s, count in ((0.0, 1000), (0.005, 400), (0.05, 100), (0.5, 20)):
+    for heard in (True, False):
+        print("events of the folder" if heard else "no events")
+        for pause_s, count in ((0.0, 1000), (0.005, 400), (0.05, 100), (0.5, 20)):
+            with tempfile.TemporaryDirectory(dir=where) as folder:
+                trips_ms = 1000 * trips(Path(folder), pause_s, count, "" if heard else DEAF)
+            middle, late = np.percentile(trips_ms, (50, 95))
+            print(f"trip   after {1000 * pause_s:3.0f} ms   median {middle:.2f} ms   p95 {late:.2f} ms   {count} trips")
         with tempfile.TemporaryDirectory(dir=where) as folder:
-            trips_ms = 1000 * trips(Path(folder), pause_s, count)
-        middle, late = np.percentile(trips_ms, (50, 95))
-        print(f"trip   after {1000 * pause_s:3.0f} ms   median {middle:.2f} ms   p95 {late:.2f} ms   {count} trips")
-    with tempfile.TemporaryDirectory(dir=where) as folder:
-        done = subprocess.run([sys.executable, "-c", IDLER, folder], capture_output=True, text=True, check=True)
-    print(f"idle   {100 * float(done.stdout):.1f} % of a core")
+            command = [sys.executable, "-c", ("" if heard else DEAF) + IDLER, folder, str(IDLE_S)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        print(f"idle   {100 * float(done.stdout):.2f} % of a core, over {IDLE_S:g} s")
 
 
-def trips(folder: Path, pause_s: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Seconds of each round trip."""
+def trips(folder: Path, pause_s: float, count: int, before: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Seconds of each round trip; the trainer's process runs the lines of `before` first."""
     spent_s = np.zeros(count)
     with HandshakeEncoder(folder) as trainer:
-        command = [sys.executable, "-c", ANSWERER, str(folder), str(count)]
+        command = [sys.executable, "-c", before + ANSWERER, str(folder), str(count)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as answerer:
             assert answerer.stdout is not None
             assert answerer.stdout.readline() == "ready\n"

@@ -58,7 +58,8 @@ def _take(descriptor: int, tries: int = 10) -> None:
 def is_locked(folder: Path, name: str = ".lock") -> bool:
     """Whether somebody holds the lock, who may be another process or this one."""
     try:
-        descriptor = open_regular(folder / name, os.O_RDWR)
+        # Only to read: closing what might have been written would be an event to those who wait for the folder.
+        descriptor = open_regular(folder / name)
     except OSError:
         return False
     try:

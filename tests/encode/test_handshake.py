@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -26,9 +24,11 @@ from reelrl.encode.handshake import (
     read_request,
     request_message,
 )
-from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder, polls
+from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder, pause_s
 from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest
 from reelrl.errors import ContentError, HandshakeError, RunError
+from reelrl.folder_events import FolderEvents
+from tests.waiting import HANG_S, until
 
 DOCS = Path(__file__).parents[2] / "docs"
 REQUEST = MiniGopRequest(
@@ -161,7 +161,7 @@ def test_half_a_message_is_waited_for(tmp_path: Path) -> None:
 def test_half_a_message_that_stays_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mg0000_qp.json").write_text('{"qp": 3')
     with pytest.raises(HandshakeError, match=r"mg0000_qp\.json is no whole JSON .*'\{\"qp\": 3'; write it anew"):
-        HandshakeFolder(tmp_path, settle_s=0.05).wait(0, "qp", lambda waited_s: waited_s > 30)
+        HandshakeFolder(tmp_path, settle_s=0.05).wait(0, "qp", HANG_S)
     with pytest.raises(HandshakeError, match="no whole JSON"):
         HandshakeFolder(tmp_path, settle_s=60).read(0, "qp", final=True)
 
@@ -193,7 +193,7 @@ def test_a_reader_never_sees_half_of_what_we_write(tmp_path: Path) -> None:
     writer.start()
     try:
         reader = HandshakeFolder(tmp_path)
-        reader.wait(3, "rq", lambda waited_s: waited_s > 30)
+        reader.wait(3, "rq", HANG_S)
         seen = [reader.read(3, "rq", final=True) for _ in range(300)]
     finally:
         over.set()
@@ -244,30 +244,119 @@ def test_asking_who_is_there_turns_nobody_away(tmp_path: Path) -> None:
 
 # -- waiting -----------------------------------------------------------------------------------------------------
 
-IDLE = """
-import sys, time
-from reelrl.encode.handshake_folder import HandshakeFolder
-folder = HandshakeFolder(sys.argv[1])
-cpu, wall = time.process_time(), time.monotonic()
-folder.wait(0, "qp", lambda waited_s: waited_s > 5)
-print((time.process_time() - cpu) / (time.monotonic() - wall))
-"""
+
+class Counted(HandshakeFolder):
+    """Knows how often it was looked into."""
+
+    looks = 0
+
+    def read(self, mg: int, kind: str, *, final: bool = False) -> dict[str, Any] | None:
+        self.looks += 1
+        return super().read(mg, kind, final=final)
 
 
-def test_waiting_takes_less_than_a_twentieth_of_a_core(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", IDLE, tmp_path], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 0.05
+@pytest.fixture(params=["events", "no events"])
+def with_or_without_events(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """On another system, or with no watches left, there are no events."""
+    if request.param == "no events":
+        monkeypatch.setattr("reelrl.folder_events._watch", lambda _folder: -1)
+    return bool(request.param == "events")
 
 
-def test_pauses_grow_with_the_time_waited_and_stay_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, pauses = [0.0], []
+def test_waiting_takes_less_than_a_twentieth_of_a_core(tmp_path: Path, with_or_without_events: bool) -> None:
+    folder = Counted(tmp_path)
+    cpu_s, start_s = time.thread_time(), time.monotonic()
+    assert folder.wait(0, "qp", 3.0) is None
+    waited_s = time.monotonic() - start_s
+    # Ten looks a second, and those before the pauses have grown so long.
+    assert folder.looks <= 10 * waited_s + (15 if with_or_without_events else 70)
+    assert time.thread_time() - cpu_s < waited_s / 20
 
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        now_s[0] += seconds
 
-    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    assert any(waited_s > 1 for waited_s in polls())
-    assert pauses == sorted(pauses)
-    assert (pauses[0], pauses[-1]) == (0.0002, 0.002)
+@pytest.mark.usefixtures("with_or_without_events")
+def test_patience_ends_when_it_is_said_to(tmp_path: Path) -> None:
+    folder = HandshakeFolder(tmp_path)
+    for patience_s in (0.0, 0.001, 0.3):
+        start_s = time.monotonic()
+        assert folder.wait(0, "qp", patience_s) is None
+        assert time.monotonic() - start_s >= patience_s
+    assert folder.wait(0, "qp", HANG_S, lambda waited_s: waited_s > 0.05) is None
+
+
+@pytest.mark.parametrize("way", ["rename", "plain", "append"])
+@pytest.mark.usefixtures("with_or_without_events")
+def test_a_message_is_met_however_it_is_written(tmp_path: Path, way: str) -> None:
+    folder = Counted(tmp_path)
+
+    def write() -> None:
+        until(lambda: folder.looks > 3)
+        if way == "rename":
+            HandshakeFolder(tmp_path).write(0, "qp", {"qp": 30})
+        else:
+            with (tmp_path / "mg0000_qp.json").open("a" if way == "append" else "w") as file:
+                file.write('{"qp": ')
+                file.flush()
+                looks = folder.looks
+                until(lambda: folder.looks > looks + 1)
+                file.write("30}")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert folder.wait(0, "qp", HANG_S) == {"qp": 30}
+    finally:
+        writer.join()
+
+
+def test_an_event_ends_a_pause_and_its_absence_does_not(tmp_path: Path) -> None:
+    events = FolderEvents(tmp_path)
+    assert events.heard
+    written: list[float] = []
+
+    def write() -> None:
+        HandshakeFolder(tmp_path).write(0, "qp", {"qp": 30})
+        written.append(time.monotonic())
+
+    start_s = time.monotonic()
+    events.pause(0.05)
+    assert time.monotonic() - start_s >= 0.05
+    writer = threading.Thread(target=write)
+    writer.start()
+    events.pause(HANG_S)  # ends now, or never
+    writer.join()
+    assert time.monotonic() - start_s < HANG_S
+    write()
+    events.pause(HANG_S)  # what was written before the pause counts
+    assert time.monotonic() - start_s < HANG_S
+    events.close()
+    events.close()
+    assert not events.heard
+
+
+def test_looking_who_is_there_is_no_event(tmp_path: Path) -> None:
+    folder = HandshakeFolder(tmp_path)
+    folder.lock(ENCODER).release()
+    events = FolderEvents(tmp_path)
+    assert not folder.someone_is(ENCODER)
+    assert folder.read(0, "qp") is None
+    assert events._poll.poll(0) == []
+
+
+def test_a_folder_that_is_not_there_has_no_events(tmp_path: Path) -> None:
+    assert not FolderEvents(tmp_path / "gone").heard
+
+
+def test_watches_are_given_back(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(50):
+        folder = HandshakeFolder(tmp_path)
+        folder.wait(0, "qp", 0.0)
+    folder.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+@given(st.floats(0, 1e6))
+def test_looking_late_adds_an_eighth_of_the_time_waited_at_most(waited_s: float) -> None:
+    assert pause_s(waited_s) <= max(waited_s / 8, 0.0002)
+    assert pause_s(waited_s) <= 0.1
+    assert pause_s(waited_s) <= pause_s(waited_s * 1.5)

@@ -11,12 +11,10 @@ not in them pass through. `handshake_encoder` and `handshake_source` are the two
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from reelrl.encode.minigop import MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
+from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest
 from reelrl.errors import HandshakeError
 from reelrl.records import to_plain
 
@@ -27,6 +25,8 @@ SCHEMA = 1
 """Version of the tables. A file without the field `schema` is taken for version 1."""
 
 LOWEST_QP, HIGHEST_QP = 1, 63
+LARGEST = 2**53
+"""Of all numbers, above and below 0: what every reader of JSON takes for the same integer."""
 
 Kind = Literal["integer", "number", "flag", "string", "integers", "numbers by name", "object"]
 
@@ -71,7 +71,7 @@ FEEDBACK: dict[str, Field] = {
     "mg": Field("integer", "number of the mini-GOP, as in the file's name", least=0),
     "qp": Field("integer", "base QP that it was coded with", *_QP),
     "bits": Field("integer", "bits that it took", least=0),
-    "psnr_y": Field("number", "mean luma PSNR of its frames in dB; 100 where nothing was lost", least=0),
+    "psnr_y": Field("number", "mean luma PSNR of its frames in dB; 100 where nothing was lost", least=0, most=1000),
     "gop_end": Field("flag", "1 when a GOP ends with it"),
     "frames": Field("integer", "frames in this mini-GOP", least=1),
     "sse_y": Field("integer", "squared luma error, summed over its frames", least=0, needed=False),
@@ -96,14 +96,18 @@ def decided_qp(base_qp: int, delta: float) -> int:
 def checked(message: object, fields: Mapping[str, Field], where: object) -> Message:
     """The message with whole numbers as integers; a wrong one is refused with the field, its value and the remedy."""
     if not isinstance(message, dict):
-        raise HandshakeError(f"{where} holds {_shown(message)}; write one JSON object")
+        raise HandshakeError(f"{where} holds {shown(message)}; write one JSON object")
     missing = [name for name, field in fields.items() if field.needed and name not in message]
     if missing:
         found = ", ".join(message) or "nothing"
-        raise HandshakeError(f"{where} lacks {', '.join(missing)} (found: {found}); write every field of the schema")
-    known = {name: _value(message[name], field, name, where) for name, field in fields.items() if name in message}
+        raise HandshakeError(
+            f"{where} lacks {', '.join(missing)} (found: {found:.200}); write every field of the schema"
+        )
+    known = {name: field_value(message[name], field, name, where) for name, field in fields.items() if name in message}
     if known.get("schema", SCHEMA) > SCHEMA:
-        raise HandshakeError(f"{where} is of schema {known['schema']}, this reelrl knows {SCHEMA}; update reelrl")
+        raise HandshakeError(
+            f"{where} is of schema {shown(known['schema'])}, this reelrl knows {SCHEMA}; update reelrl"
+        )
     return message | known
 
 
@@ -121,23 +125,6 @@ def read_request(message: Message, first_frame: int) -> MiniGopRequest:
     own = {name: message[name] for name in ("mg", "gop", "frames", "base_qp", "bits_left", "frames_left", "features")}
     first = message.get("first_frame", first_frame)
     return MiniGopRequest(**own, first_frame=first, layer_qps=tuple(message["layer_qps"]))
-
-
-def read_episode(message: Message, known: dict[str, Any]) -> MiniGopEpisode:
-    """The episode as the stream's first request tells it; `known` counts where it does not."""
-    told = known | message.get("episode", {})
-    first, left = message.get("first_frame", 0), message["frames_left"]
-    try:
-        fps = told["fps"] = Fraction(told["fps"]).limit_denominator(1001)
-        frames = told["frames"] = int(told.get("frames", first + left))
-        told.setdefault("kbps", float(message["bits_left"] * fps / frames / 1000))
-        told.setdefault("budget_bits", told["kbps"] * 1000 * frames / float(fps))
-        plan = told.get("plan")
-        if plan is not None:
-            told["plan"] = tuple(PlannedMiniGop(**mg | {"layer_qps": tuple(mg["layer_qps"])}) for mg in plan)
-        return MiniGopEpisode(**told)
-    except (TypeError, ValueError, KeyError, ZeroDivisionError) as error:
-        raise HandshakeError(f"the episode cannot be made of {_shown(told)}: {error}; see docs/handshake.md") from error
 
 
 def read_feedback(message: Message, delta: float, luma_pixels: int) -> MiniGopFeedback:
@@ -179,41 +166,43 @@ def _described(field: Field) -> Message:
     return {"description": field.says, **shape}
 
 
-def _value(value: Any, field: Field, name: str, where: object) -> Any:
+def field_value(value: Any, field: Field, name: str, where: object) -> Any:
+    """The value, whole numbers as integers; one that the field cannot hold is refused."""
     where = f"{where}: {name}"
     if field.kind == "string":
         if not isinstance(value, str):
-            raise HandshakeError(f"{where} = {_shown(value)}; write a string")
+            raise HandshakeError(f"{where} = {shown(value)}; write a string")
         return value
     if field.kind == "object":
         if not isinstance(value, dict):
-            raise HandshakeError(f"{where} = {_shown(value)}; write an object")
+            raise HandshakeError(f"{where} = {shown(value)}; write an object")
         return value
     if field.kind == "integers":
         if not isinstance(value, list):
-            raise HandshakeError(f"{where} = {_shown(value)}; write a list of whole numbers")
+            raise HandshakeError(f"{where} = {shown(value)}; write a list of whole numbers")
         return [_number(item, "integer", field, where) for item in value]
     if field.kind == "numbers by name":
         if not isinstance(value, dict):
-            raise HandshakeError(f"{where} = {_shown(value)}; write an object of numbers by name")
-        return {key: float(_number(item, "number", field, f"{where}.{key}")) for key, item in value.items()}
+            raise HandshakeError(f"{where} = {shown(value)}; write an object of numbers by name")
+        return {key: float(_number(item, "number", field, f"{where}.{key:.40}")) for key, item in value.items()}
     return _number(value, field.kind, field, where)
 
 
 def _number(value: Any, kind: str, field: Field, where: str) -> Any:
     if kind == "flag":
         if value not in (0, 1):
-            raise HandshakeError(f"{where} = {_shown(value)}; write 0 or 1")
+            raise HandshakeError(f"{where} = {shown(value)}; write 0 or 1")
         return int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise HandshakeError(f"{where} = {_shown(value)}; write a finite number")
+    # Compared before anything is made of it: an integer of 400 digits has no float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:
+        raise HandshakeError(f"{where} = {shown(value)}; write a finite number, of 2**53 at most")
     if kind == "integer":
         if value != int(value):
             raise HandshakeError(f"{where} = {value}; write a whole number")
         value = int(value)
     if (field.least is not None and value < field.least) or (field.most is not None and value > field.most):
         upper = f" to {field.most:g}" if field.most is not None else " or more"
-        raise HandshakeError(f"{where} = {value}; use {field.least:g}{upper}")
+        raise HandshakeError(f"{where} = {shown(value)}; use {field.least:g}{upper}")
     return value
 
 
@@ -222,6 +211,10 @@ def _plain(record: MiniGopRequest | MiniGopFeedback) -> Message:
     return plain
 
 
-def _shown(value: object) -> str:
-    text = json.dumps(value, default=str)
+def shown(value: object) -> str:
+    """The value in an error, as JSON and short whatever it is."""
+    try:
+        text = json.dumps(value, default=str)
+    except (RecursionError, ValueError):
+        text = f"something of type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -70,6 +70,7 @@ class HandshakeEncoder:
             self._say(f"mini-GOP {feedback.mg} gives no feedback: {error}")
 
     def close(self) -> None:
+        self._folder.close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -87,7 +88,7 @@ class HandshakeEncoder:
         if answered is None:
             answered = self._wait(request, more)
         if not self._is_ours(answered):
-            raise HandshakeError(f"the answer is for session {answered['session']}, not for {self.session}")
+            raise HandshakeError(f"the answer is for session {answered['session']:.60}, not for {self.session}")
         qp: int = answered["qp"]
         return qp
 
@@ -96,7 +97,7 @@ class HandshakeEncoder:
         patient = not self.fallbacks or self._folder.someone_is(TRAINER)
         patience_s = self.deadline_s if patient else 0.0
         self._folder.write(request.mg, "rq", request_message(request, session=self.session, **more))
-        answered = self._folder.wait(request.mg, "qp", lambda waited_s: waited_s >= patience_s)
+        answered = self._folder.wait(request.mg, "qp", patience_s)
         if answered is None:
             who = "the trainer did not answer" if self._folder.someone_is(TRAINER) else "no trainer answered"
             raise HandshakeError(f"{who} within {patience_s:g} s")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reelrl.encode.handshake import MESSAGES, Message, checked, file_name
 from reelrl.errors import ContentError, HandshakeError
 from reelrl.files import explain_os_error, write_atomic
+from reelrl.folder_events import FolderEvents
 from reelrl.locks import FolderLock, is_locked
 from reelrl.plain_data import parse_json
 from reelrl.regular_files import own_path, read_regular
@@ -23,7 +24,8 @@ TRAINER, ENCODER = ".lock", ".encoder.lock"
 
 _OURS = re.compile(r"\.?mg\d{4,}_(rq|qp|fb)\b.*")  # with temporary names that a killed writer left
 LARGEST_MESSAGE = 16 << 20  # bytes; the plan of a whole film has one or two million
-_SHORTEST_S, _LONGEST_S = 0.0002, 0.002
+_SHORTEST_S, _LONGEST_S = 0.0002, 0.1
+_WITH_EVENTS_S = 0.02  # shortest pause where events end it; it only finds out that the other side has died
 
 
 class HandshakeFolder:
@@ -36,6 +38,7 @@ class HandshakeFolder:
     def __init__(self, path: str | Path, *, settle_s: float = 1.0) -> None:
         self.path = Path(path)
         self.settle_s = settle_s
+        self._events: FolderEvents | None = None
         self._broken: tuple[str, bytes, float] = ("", b"", 0.0)  # file, content, since when it stands there like that
 
     def lock(self, side: str) -> FolderLock:
@@ -84,15 +87,27 @@ class HandshakeFolder:
             raise HandshakeError(f"{name} speaks of mini-GOP {known['mg']}; number the file and the field alike")
         return known
 
-    def wait(self, mg: int, kind: str, over: Callable[[float], bool]) -> Message | None:
-        """The message once it is there; None when `over`, asked with the seconds waited, says so first."""
-        for waited_s in polls():
+    def wait(
+        self, mg: int, kind: str, patience_s: float, over: Callable[[float], bool] = lambda _waited_s: False
+    ) -> Message | None:
+        """The message once it is there; None after `patience_s`, or when `over(seconds waited)` says so before."""
+        if self._events is None:
+            self._events = FolderEvents(self.path)
+        start_s = time.monotonic()
+        while True:
+            waited_s = time.monotonic() - start_s
             # Asked before looking: what was written before the end still counts.
-            is_over = over(waited_s)
+            is_over = waited_s >= patience_s or over(waited_s)
             message = self.read(mg, kind, final=is_over)
             if message is not None or is_over:
                 return message
-        raise AssertionError("polls never end")
+            shortest_s = _WITH_EVENTS_S if self._events.heard else _SHORTEST_S
+            self._events.pause(min(pause_s(waited_s, shortest_s), patience_s - waited_s))
+
+    def close(self) -> None:
+        """Hear no more events."""
+        if self._events is not None:
+            self._events.close()
 
     def _messages(self) -> Iterator[Path]:
         return (path for path in list(self.path.iterdir()) if _OURS.fullmatch(path.name))
@@ -111,14 +126,10 @@ def _unlink(path: Path) -> None:
         raise ContentError(explain_os_error(error, path, "remove")) from error
 
 
-def polls() -> Iterator[float]:
-    """Seconds waited so far, again and again, with pauses in between.
+def pause_s(waited_s: float, shortest_s: float = _SHORTEST_S) -> float:
+    """How long to wait until the next look.
 
-    A pause is an eighth of the time waited, so that a quick answer is met quickly, and 2 ms at most, so that a late
-    one is too; that costs about a fiftieth of a core.
+    An eighth of the time waited, so that looking late never adds more than that; a tenth of a second at most, which
+    costs about a thousandth of a core.
     """
-    start_s = time.monotonic()
-    while True:
-        waited_s = time.monotonic() - start_s
-        yield waited_s
-        time.sleep(min(max(waited_s / 8, _SHORTEST_S), _LONGEST_S))
+    return min(max(waited_s / 8, shortest_s), _LONGEST_S)

@@ -11,10 +11,12 @@ on with it where the last one stopped.
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Any, Self
 
-from reelrl.encode.handshake import SCHEMA, Message, decided_qp, file_name, read_episode, read_feedback, read_request
-from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder, polls
+from reelrl.encode.handshake import SCHEMA, Message, decided_qp, file_name, read_feedback, read_request
+from reelrl.encode.handshake_episode import read_episode
+from reelrl.encode.handshake_folder import ENCODER, TRAINER, HandshakeFolder, pause_s
 from reelrl.encode.handshake_process import EncoderProcess
 from reelrl.errors import EncoderError, EncoderTimeout, HandshakeError, RunError
 from reelrl.files import writable_folder
@@ -58,7 +60,7 @@ class HandshakeSource:
         self._deltas: dict[int, float] = {}  # of mini-GOPs whose feedback is owed
         self._known: list[tuple[Message, float]] = []
         self._next, self._frames, self._last = 0, 0, False
-        self._first: Message = {}  # request of the stream
+        self._facts = _UNTOLD | facts
         self.request_message: Message = {}  # as it came, with fields that we do not know
         self._lock = self._folder.lock(TRAINER)
         try:
@@ -67,7 +69,6 @@ class HandshakeSource:
                 session = {"RL_SESSION": secrets.token_hex(8)}
                 self._process = EncoderProcess(command, self._folder.path, session)
             self._receive()
-            self.episode = read_episode(self._first, _UNTOLD | facts)
         except BaseException:
             self.close()
             raise
@@ -98,6 +99,7 @@ class HandshakeSource:
             if process is not None:
                 process.close()
         finally:
+            self._folder.close()
             self._lock.release()
 
     def __enter__(self) -> Self:
@@ -111,14 +113,16 @@ class HandshakeSource:
     def _receive(self) -> None:
         """The next request that nobody answered yet, or the end of the stream."""
         while self._asked is None and not self._last:
-            message = self._folder.wait(self._next, "rq", self._is_over)
+            message = self._wait(self._next, "rq")
             self._collect(wait=False)
             if message is None:
                 self._finish_early()
                 return
             self._check_session(message, "rq")
             request = read_request(message, self._frames)
-            self._first = self._first or message
+            if self._next == 0:
+                self.episode = read_episode(message, self._facts)
+            self._check_plan(request)
             self.request_message, self._next = message, self._next + 1
             self._frames = request.first_frame + request.frames
             self._last = request.frames_left <= request.frames
@@ -132,7 +136,7 @@ class HandshakeSource:
     def _collect(self, *, wait: bool) -> None:
         """Feedback that is there; with `wait`, all that is owed, and the encoder's end."""
         for mg in sorted(self._deltas):
-            message = self._folder.wait(mg, "fb", self._is_over) if wait else self._folder.read(mg, "fb")
+            message = self._wait(mg, "fb") if wait else self._folder.read(mg, "fb")
             if message is None and wait:
                 raise self._failure(f"the encoder gave no feedback: {file_name(mg, 'fb')} is missing")
             if message is None:
@@ -150,6 +154,14 @@ class HandshakeSource:
             raise self._failure(f"the encoder did not ask: {file_name(self._next, 'rq')} is missing")
         self._last = True
 
+    def _check_plan(self, request: MiniGopRequest) -> None:
+        plan = self.episode.plan
+        if plan is not None and request.mg >= len(plan):
+            raise HandshakeError(
+                f"{file_name(request.mg, 'rq')} comes after the {len(plan)} mini-GOPs that the encoder planned; "
+                "plan all of them, or leave the plan out"
+            )
+
     def _check_session(self, message: Message, kind: str) -> None:
         session = message.get("session", self._session)
         if kind == "rq" and self._session is None:
@@ -157,22 +169,25 @@ class HandshakeSource:
         if session != self._session:
             name = file_name(message["mg"], kind)
             raise HandshakeError(
-                f"{name} is of session {session}, this encode is {self._session}: another encoder writes to "
-                f"{self._folder.path}; give each a folder of its own"
+                f"{name} is of session {session!s:.60}, this encode is {self._session!s:.60}: another encoder "
+                f"writes to {self._folder.path}; give each a folder of its own"
             )
+
+    def _wait(self, mg: int, kind: str) -> Message | None:
+        return self._folder.wait(mg, kind, self._silence_s, self._is_over)
 
     # -- the other side's state ----------------------------------------------------------------------------------
 
     def _is_over(self, waited_s: float) -> bool:
-        """Whether there is nothing more to wait for."""
+        """Whether there is nothing more to wait for, however patient we are."""
         if self._process is not None:
-            return self._process.ended or waited_s >= self._silence_s
-        if waited_s < min(1.0, self._silence_s):
+            return self._process.ended
+        if waited_s < 1.0:
             return False  # not worth a look yet
         is_there = self._folder.someone_is(ENCODER)
         self._encoder_was_there |= is_there
         gone = self._encoder_was_there and not is_there
-        return waited_s >= (min(_RESTART_S, self._silence_s) if gone else self._silence_s)
+        return gone and waited_s >= _RESTART_S
 
     def _failure(self, what: str) -> EncoderError:
         if self._process is None:
@@ -188,15 +203,18 @@ class HandshakeSource:
 
     def _clear_stale(self, *, rejoin: bool) -> None:
         """Remove what an earlier encode left; or, where its encoder is there and waits, leave all and `rejoin` it."""
-        for waited_s in polls():
+        start_s = time.monotonic()
+        while True:
+            waited_s = time.monotonic() - start_s
             try:
                 nobody = self._folder.lock(ENCODER)
                 break
             except RunError:
-                if rejoin:
+                if rejoin and self._folder.someone_is(ENCODER):
                     self._encoder_was_there = True
                     return
                 if waited_s > _LEAVING_S:
                     raise
+            time.sleep(pause_s(waited_s))
         self._folder.clear()
         nobody.release()

@@ -95,11 +95,11 @@ class LeakyBucket:
         starts, self._gop = request.gop != self._gop, request.gop
         energy = features.get("inter", 1.0)
         if cut and self._asked:
-            after = int(features["cut_frames"])
+            after = min(max(int(features.get("cut_frames", 1)), 1), frames)  # foreign encoders may not tell
             energy = scene.energy
             if after > 1:  # else the new scene has not been seen to move
-                scene.energy = features["cut_inter"]
-            scene.intra = features["cut_intra"]
+                scene.energy = features.get("cut_inter", energy)
+            scene.intra = features.get("cut_intra", features.get("intra", 4.0))
             self._model.new_scene()
             energy += (after - 1) / (frames - 1) * (scene.energy - energy) if frames > 1 else 0.0
             return Pictures(frames - 1, energy, scene.intra, afresh=True)

@@ -48,7 +48,7 @@ def observation(situation: Situation, guide: float = 0.0) -> NDArray[np.float32]
     values += _past(situation.history, share)
     values += [
         request.base_qp / 16 - 2.5,
-        math.log2(share / (episode.width * episode.height)) / 2 + 2,
+        math.log2(share / max(episode.width * episode.height, 1)) / 2 + 2,
         guide / 4,
         episode.feedback_lag / 2,
         float(plan is None),
