@@ -12,9 +12,10 @@ import pytest
 
 from reelrl import live
 from reelrl.live import MOST_CONNECTIONS, LiveServer
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def server() -> Iterator[LiveServer]:
 
 
 def connect(server: LiveServer, sent: str = "") -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", port_of(server)), timeout=30)
+    client = socket.create_connection(("127.0.0.1", port_of(server)), timeout=HANG_S)
     client.sendall(sent.encode())
     return client
 
@@ -48,13 +49,6 @@ def all_of(client: socket.socket) -> str:
     while part := client.recv(65536):
         parts.append(part)
     return b"".join(parts).decode()
-
-
-def until(true: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end_s, "it did not happen"
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LocalHost", "[::1]"])
@@ -125,7 +119,7 @@ def test_a_request_that_trickles_in_is_ended_at_the_deadline(
         start_s = time.monotonic()
         ended = False
         while not ended:
-            assert time.monotonic() - start_s < 30
+            assert time.monotonic() - start_s < HANG_S
             try:
                 client.sendall(b"X: y\r\n")
                 ended = client.recv(1) == b""

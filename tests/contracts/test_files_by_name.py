@@ -40,6 +40,7 @@ from reelrl.see.embedding_file import read_embeddings
 from reelrl.stream.learned import Learned
 from tests.encode.test_handshake import FEEDBACK, REQUEST
 from tests.test_config import Training
+from tests.waiting import HANG_S
 
 SECRET = b"nobody reads or writes this\n"
 
@@ -66,7 +67,7 @@ def deadline() -> Iterator[None]:
         raise AssertionError("it waits for something that does not come")
 
     before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, 30)
+    signal.setitimer(signal.ITIMER_REAL, HANG_S)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)

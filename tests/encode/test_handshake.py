@@ -263,6 +263,7 @@ def with_or_without_events(request: pytest.FixtureRequest, monkeypatch: pytest.M
     return bool(request.param == "events")
 
 
+@pytest.mark.slow
 def test_waiting_takes_less_than_a_twentieth_of_a_core(tmp_path: Path, with_or_without_events: bool) -> None:
     folder = Counted(tmp_path)
     cpu_s, start_s = time.thread_time(), time.monotonic()
