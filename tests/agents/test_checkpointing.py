@@ -130,6 +130,26 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
         assert training.model.num_timesteps == 26
 
 
+def test_a_resumed_run_has_the_best_policy_of_its_checkpoint_and_not_of_its_future(tmp_path: Path) -> None:
+    """A run that ends is evaluated once more; made longer, it must not keep what a longer run would not have seen."""
+    scores = {40: 5.0, 60: 9.0, 80: 4.0, 100: 3.0}
+
+    def train(root: Path, steps: int) -> bytes:
+        with Run.open(root / "0001") if root.exists() else new_run(root) as run:
+            training = make_training(run, PPO, envs=1)
+            training.best_file = best = run.artifacts / "best"
+            training.evaluate = lambda: {"eval/reward": scores[training.model.num_timesteps]}
+            training.on_best = lambda step, _: best.write_bytes(str(step).encode())  # type: ignore[assignment]
+            training.resume()
+            training.learn(steps)
+            training.assess()
+            return best.read_bytes()
+
+    assert train(tmp_path / "whole", 100) == b"40"
+    assert train(tmp_path / "halves", 60) == b"60"
+    assert train(tmp_path / "halves", 100) == b"40"
+
+
 def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
     with new_run(tmp_path) as run:
         assert not make_training(run, PPO).resume()

@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import math
 import multiprocessing
+import signal
 import subprocess
 import sys
 import time
 from contextlib import closing
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ from reelrl.evaluation.autoencoder_pass import NAMES, Pass
 from reelrl.evaluation.autoencoder_race import race
 from reelrl.evaluation.autoencoder_results import Results, marks
 from reelrl.evaluation.autoencoder_scores import Scores, Ssim, psnr_db
+from reelrl.interrupts import Interrupted
+from reelrl.saving import Saving
 from reelrl.see.frames import to_input
 from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.yardsticks import Yardsticks, through_small
@@ -175,9 +178,37 @@ def all_files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_a_race_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    small_race(whole)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A race that nobody stopped."""
+    folder = tmp_path_factory.mktemp("race") / "whole"
+    small_race(folder)
+    return folder
+
+
+@pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_race_is_saved_where_it_stands_and_goes_on_to_the_same_bits(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_by: signal.Signals
+) -> None:
+    reached, places = Saving.reached, []
+
+    def press_at_the_second_place(self: Saving, place: str, *args: Any, **how: Any) -> None:
+        places.append(place)
+        if len(places) == 2:
+            signal.raise_signal(asked_by)
+        reached(self, place, *args, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Saving, "reached", press_at_the_second_place)
+        with pytest.raises(Interrupted, match="frame 16"):
+            small_race(tmp_path / "broken")
+    assert list((tmp_path / "broken" / "race.state").glob("*-step-16"))
+    small_race(tmp_path / "broken")
+    assert all_files(tmp_path / "broken") == all_files(whole)
+
+
+def test_a_race_that_is_killed_goes_on_to_the_same_bits(whole: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
     state = broken / "race.state"
     racing = multiprocessing.get_context("spawn").Process(target=small_race, args=(broken,))
     racing.start()

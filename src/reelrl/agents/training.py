@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from reelrl.agents import checkpointing
+from reelrl.files import write_atomic
 from reelrl.runs import Run
 from reelrl.saving import Saving
 
 Figures = dict[str, float]
+_BEST = "best_policy"  # of the checkpoint's arrays: the bytes of the best policy's file
 
 
 @dataclass
@@ -28,6 +32,7 @@ class Training:
 
     evaluate      plays the policy as it is and returns its figures, with "eval/reward", every `eval_every` steps
     on_best       hears when that reward is the best so far: the step, and the figures
+    best_file     where it writes the policy, if it does
     on_step       hears how many steps were made in all
     on_episode    hears of each ended episode: the step, and its `info`
     saving        when to save besides, every `save_every` steps, and when to stop
@@ -42,6 +47,7 @@ class Training:
     eval_every: int
     save_every: int
     saving: Saving = field(default_factory=Saving)
+    best_file: Path | None = None
 
     def __post_init__(self) -> None:
         self.noted = 0  # the step of the last look at what is due
@@ -55,6 +61,8 @@ class Training:
             return False
         checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
         self.noted, self.best = int(saved.state["noted"]), float(saved.state["best"])
+        if self.best_file and _BEST in saved.tensors:
+            write_atomic(self.best_file, saved.tensors[_BEST].tobytes())
         return True
 
     def learn(self, total_steps: int) -> None:
@@ -70,6 +78,9 @@ class Training:
     def save(self) -> None:
         """A checkpoint of this moment; only between rollouts."""
         tensors, state = checkpointing.export(self.model)
+        if self.best_file and self.best_file.is_file():
+            # The best may be of a later evaluation than the checkpoint, and go back with it.
+            tensors[_BEST] = np.frombuffer(self.best_file.read_bytes(), np.uint8)
         ours = {"learner": state, "noted": self.noted, "best": self.best}
         self.run.checkpoint(self.model.num_timesteps, tensors, ours)
 

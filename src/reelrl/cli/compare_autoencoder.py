@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.interrupts import Interrupted
 
 if TYPE_CHECKING:
     import argparse
@@ -58,15 +59,20 @@ def run(args: argparse.Namespace) -> int:
     wanted = entries(args.contestants.split(","), sources, args.seeds)
     facts = {"command": shlex.join(["reel", *sys.argv[1:]]), "device": args.device, "stream seed": args.seed}
     results = Results(args.out, facts)
-    autoencoder_race.race(
-        wanted,
-        args.frames,
-        results,
-        device=args.device,
-        together=args.together,
-        seed=args.seed,
-        keep=args.keep,
-    )
+    try:
+        autoencoder_race.race(
+            wanted,
+            args.frames,
+            results,
+            device=args.device,
+            together=args.together,
+            seed=args.seed,
+            keep=args.keep,
+        )
+    except Interrupted as stop:
+        output.line("stopped", stop, "saved; the same command goes on")
+        output.next_command(facts["command"])
+        raise
     if args.ordinary:
         autoencoder_race.ordinary(sources, args.frames, args.ordinary, results, device=args.device, seed=args.seed)
     results.write()

@@ -3,9 +3,9 @@
 Every frame is scored before it is learned from. The figure at N frames is the mean over the last tenth before N. All
 learners of a game see the same frames; seeds vary their first weights.
 
-Results are written at every mark. Learners, sums and places in the streams are saved there and every 5 000 frames, in
-a folder beside the results, so that a race that was stopped, also by kill -9, goes on where it was: on a CPU to the
-same bits. The folder is removed when a pass is done.
+Results are written at every mark. Learners, sums and places in the streams are saved there, every 5 000 frames, every
+minute and at Ctrl+C or SIGTERM, in a folder beside the results, so that a race that was stopped, also by kill -9, goes
+on where it was: on a CPU to the same bits. The folder is removed when a pass is done.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from reelrl.evaluation.autoencoder_pass import Pass
 from reelrl.files import writable_folder
 from reelrl.progress import Progress
 from reelrl.regular_files import own_path
+from reelrl.saving import Saving
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.see.weights import save_weights
 
@@ -79,7 +80,7 @@ def _run(one: Pass, results: Results, saved: Checkpoints, keep: Path | None, pro
     before = saved.latest()
     if before and one.resume(before):
         progress.update(one.done)
-    with closing(one.learn()) as blocks:
+    with closing(one.learn()) as blocks, Saving() as saving:
         last = one.done
         for done in blocks:
             progress.update(done - last)
@@ -88,8 +89,7 @@ def _run(one: Pass, results: Results, saved: Checkpoints, keep: Path | None, pro
                 if keep:
                     _keep(one, writable_folder(keep / str(done)))
                 results.write()
-            if one.at_save():
-                saved.save(done, *one.state())
+            saving.reached(f"frame {done}", lambda: saved.save(one.done, *one.state()), due=one.at_save())
 
 
 def _keep(one: Pass, folder: Path) -> None:

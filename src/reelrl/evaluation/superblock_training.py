@@ -138,6 +138,7 @@ class SuperblockTrainer:
             eval_every=self.settings.eval_freq,
             save_every=self.settings.save_freq,
             saving=saving or Saving(),
+            best_file=run.new_artifact(model_name("best", self.settings.algorithm)),
         )
         self.training.resume()
         self.monitor = MonitorCsv(run.new_artifact("monitor.csv"), run)
