@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -333,6 +334,20 @@ def test_a_manifest_of_clips_leads_nowhere_else(tmp_path: Path, secret: Path) ->
     (folder / "MANIFEST.json").write_text(json.dumps(told))
     with pytest.raises(ContentError, match="outside of it"):
         list(_entries_in(folder))
+
+
+def test_a_playlist_in_place_of_a_video_leads_nowhere_else(tmp_path: Path) -> None:
+    film = tmp_path / "film.ts"
+    with av.open(str(film), "w", format="mpegts") as file:
+        stream = file.add_stream("libx264", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+        for frame in (av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), format="rgb24"), None):
+            file.mux(stream.encode(frame))
+    playlist = tmp_path / "film.m3u8"
+    playlist.write_text(f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.1,\n{film}\n#EXT-X-ENDLIST\n")
+    for reader in (VideoReader, RandomAccessVideo):
+        with pytest.raises(ContentError, match="is a playlist, which names files elsewhere"):
+            reader(playlist)
 
 
 def test_a_log_line_without_an_end_is_refused_or_skipped(tmp_path: Path) -> None:

@@ -38,10 +38,16 @@ class _Index:
         return self.present + self.missing
 
 
+_PLAYLIST = b"#EXTM3U"
+
+
 def open_container(path: Path) -> InputContainer:
     """A file that PyAV reads; it may hold texts that are not UTF-8."""
     check_plain_file(path)
     try:
+        with path.open("rb") as file:
+            if file.read(len(_PLAYLIST)) == _PLAYLIST:
+                raise ContentError(f"{path} is a playlist, which names files elsewhere; name the video itself")
         return av.open(str(path), mode="r", metadata_errors="replace")
     except (av.FFmpegError, OSError, ValueError) as error:
         raise ContentError(
