@@ -178,6 +178,33 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
         LearnedMap(tmp_path / "p.safetensors")
 
 
+def test_nets_with_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    import torch
+
+    from reelrl.act.location.net import CrossEgoVideoLocationNet
+    from reelrl.see.settings import AutoEncoderSettings
+    from reelrl.see.streaming import StreamingAutoEncoder
+    from reelrl.see.weights import load_weights, save_weights
+    from reelrl.stream.learned import load_policy, save_policy
+    from reelrl.stream.policy import AbrPolicy
+
+    path = tmp_path / "net.safetensors"
+    save_file({"x": np.array([np.nan], np.float32)}, path, {"location_net": "{}"})
+    with pytest.raises(CheckpointError, match="x is not finite"):
+        CrossEgoVideoLocationNet.load(path)
+    model, policy = StreamingAutoEncoder(AutoEncoderSettings()), AbrPolicy(3)
+    for net in (model, policy):
+        with torch.no_grad():
+            for weights in net.parameters():
+                weights.fill_(torch.nan)
+    save_weights(model, path)
+    with pytest.raises(CheckpointError, match="not finite"):
+        load_weights(model, path)
+    save_policy(policy, path, {})
+    with pytest.raises(CheckpointError, match="not finite"):
+        load_policy(path)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -117,7 +117,7 @@ def _load(model_type: str, weights: str) -> nn.Module:
     except ImportError as error:
         raise MissingExtra("transformers", "hub") from error
     try:
-        model: nn.Module = AutoModel.from_pretrained(weights)
+        model: nn.Module = AutoModel.from_pretrained(weights, trust_remote_code=False)
     except (OSError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(

@@ -37,6 +37,9 @@ def load_weights(model: nn.Module, path: str | Path) -> str:
     """Take from a file what fits by name and shape; returns what was taken, in words."""
     found = _read(Path(path))
     ours = model.state_dict()
+    broken = [name for name, value in found.items() if not value.isfinite().all()]
+    if broken:
+        raise CheckpointError(f"{path} holds numbers that are not finite, in {_some(broken)}; train it anew")
     taken = {name: value for name, value in found.items() if name in ours and value.shape == ours[name].shape}
     if not taken:
         raise CheckpointError(

@@ -39,6 +39,9 @@ def load_net(net_type: type[Net], settings_type: type[Any], key: str, path: str 
         with safe_open(path, "pt") as file:
             text = (file.metadata() or {})[key]
             tensors = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118
+        broken = [each for each, tensor in tensors.items() if not tensor.isfinite().all()]
+        if broken:
+            raise ConfigError(f"{broken[0]} is not finite")
         net = net_type(config.loads(settings_type, text, str(path)))
         net.load_state_dict(tensors)
     except OSError as error:
