@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import av
 import pytest
 
-from reelrl.encode import EncoderSession, normal_scheduling
+from reelrl.encode import EncoderSession, normal_scheduling, scheduling
 from reelrl.encode.scheduling import thread_classes
-from tests.encode.makers import BACKENDS, STRUCTURES, run_python, scene, settings_for
+from tests.encode.makers import BACKENDS, STRUCTURES, run_python, scene, settings_for, thread_count
+from tests.waiting import HANG_S
 
 ORDINARY = (os.SCHED_OTHER, 0)
 REAL_TIME = (os.SCHED_FIFO, 10)
@@ -56,19 +58,42 @@ def test_no_thread_is_in_real_time_when_threads_open_sessions_at_once(backend: s
         assert classes() == {ORDINARY}
 
 
-def test_the_libsvtav1_of_pyav_is_held_to_it_too() -> None:
+def pyav_encode(open_first: bool) -> list[set[tuple[int, int]]]:
+    """Classes of all threads after each step of an encode by PyAV, which opens on the first picture or before."""
+    seen = []
     with av.open(io.BytesIO(), "w", format="ivf") as container:
-        stream = container.add_stream("libsvtav1", rate=30, options={"preset": "10", "svtav1-params": "lp=1"})
+        stream = container.add_stream("libsvtav1", rate=30, options={"preset": "10", "svtav1-params": "lp=2"})
         stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
-        with normal_scheduling():
+        if open_first:
             stream.codec_context.open()
-        assert classes() == {ORDINARY}
+            seen.append(classes())
         for frame in scene("street", 4, (64, 64)):
             picture = av.VideoFrame.from_ndarray(frame.data.reshape(-1, 64), format="yuv420p")
             container.mux(stream.encode(picture))
+            seen.append(classes())
+        assert thread_count() > 10  # the encoder's threads were among those seen
         container.mux(stream.encode(None))
-        assert classes() == {ORDINARY}
+        seen.append(classes())
+    return seen
+
+
+@pytest.mark.parametrize("open_first", [True, False], ids=["opened", "opened by the first picture"])
+def test_the_libsvtav1_of_pyav_never_takes_real_time_inside(open_first: bool) -> None:
+    with normal_scheduling():
+        seen = pyav_encode(open_first)
+    assert len(seen) == 5 + open_first
+    assert all(found == {ORDINARY} for found in seen)
     assert classes() == {ORDINARY}
+
+
+@as_root
+def test_outside_the_libsvtav1_of_pyav_would_take_real_time() -> None:
+    code = """
+from tests.encode.test_scheduling import pyav_encode
+print(max(pyav_encode(False)[0]), flush=True)
+import os; os._exit(0)
+"""
+    assert run_python(code).stdout == "(1, 99)\n"
 
 
 @as_root
@@ -86,23 +111,45 @@ import os; os._exit(0)
     assert run_python(code).stdout == "(1, 99)\n"
 
 
-@as_root
-def test_callers_and_new_threads_get_the_callers_class_back() -> None:
-    ready, done = threading.Event(), threading.Event()
-
-    def work() -> None:
-        ready.set()
-        done.wait()
-
-    thread = threading.Thread(target=work)
-    with normal_scheduling():
+def refused() -> bool:
+    """Whether this thread may not go to real time; it is put back at once if it may."""
+    try:
         go_real_time()
+    except PermissionError:
+        return True
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return False
+
+
+@as_root
+def test_inside_no_thread_can_go_to_real_time_and_afterwards_the_caller_can() -> None:
+    inside: list[bool] = []
+    with normal_scheduling():
+        inside.append(refused())
+        with normal_scheduling():
+            inside.append(refused())
+        inside.append(refused())
+        thread = threading.Thread(target=lambda: inside.append(refused()))
         thread.start()
-        ready.wait()
-        assert REAL_TIME in classes()
-    assert classes() == {ORDINARY}
-    done.set()
-    thread.join()
+        thread.join()
+    assert inside == [True] * 4
+    assert not refused()
+
+
+def test_a_limit_that_grants_real_time_is_taken_away_and_given_back_by_the_last_who_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = [(50, 60)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    first, second = normal_scheduling(), normal_scheduling()
+    for step in (first.__enter__, second.__enter__):
+        step()
+        assert limits[-1] == (0, 60)
+    first.__exit__(None, None, None)
+    assert limits[-1] == (0, 60)
+    second.__exit__(None, None, None)
+    assert limits == [(50, 60), (0, 60), (50, 60)]
 
 
 @as_root
@@ -112,40 +159,34 @@ def test_a_real_time_thread_of_the_users_own_stays_one() -> None:
     def work() -> None:
         go_real_time()
         with normal_scheduling():
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+            with pytest.raises(PermissionError):
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+            seen.append((os.sched_getscheduler(0), os.sched_getparam(0).sched_priority))
         seen.append((os.sched_getscheduler(0), os.sched_getparam(0).sched_priority))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen == [REAL_TIME]
+    assert seen == [REAL_TIME, REAL_TIME]
 
 
 @as_root
-def test_who_looks_while_another_is_in_real_time_does_not_put_it_back_there() -> None:
-    raised = threading.Event()
-    seen: list[tuple[int, int]] = []
+def test_where_capabilities_cannot_be_changed_the_caller_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "_may_raise", lambda _allowed: False)
+    with normal_scheduling():
+        go_real_time()
+        assert REAL_TIME in classes()
+    assert classes() == {ORDINARY}
 
-    def first() -> None:
-        with normal_scheduling():
-            go_real_time()
-            raised.set()
-            over.wait(0.2)
-        over.wait(0.5)
-        seen.append((os.sched_getscheduler(0), os.sched_getparam(0).sched_priority))
 
-    def second() -> None:
-        raised.wait()
-        with normal_scheduling():
-            over.wait(0.3)
+def test_one_who_is_inside_keeps_no_other_out() -> None:
+    with normal_scheduling(), ThreadPoolExecutor(1) as pool:
 
-    over = threading.Event()  # never set: a way to sleep
-    threads = [threading.Thread(target=first), threading.Thread(target=second)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [ORDINARY]
+        def enter() -> bool:
+            with normal_scheduling():
+                return True
+
+        assert pool.submit(enter).result(timeout=HANG_S)
 
 
 def test_an_error_inside_passes_through() -> None:
