@@ -3,6 +3,7 @@
 #   PYTHON=python3.12      the Python that .venv is made with (3.11 to 3.13)
 #   TORCH_INDEX=URL        another package index for torch, e.g. one with a CPU-only or CUDA build
 #   WORKERS=1              processes that share the tests; otherwise one per core, up to four
+#   MINUTES=20 TURN=3      of test-TIER: begin no test later than that; with another file at each turn
 
 PYTHON ?= python3
 TORCH_INDEX ?=
@@ -47,7 +48,7 @@ test-fast: $(READY)  ## style and the quick ones of the default tests: about a m
 # pytest ends with 5 where a tier has no test yet.
 test-%: $(READY) browser  ## the tests of one tier, e.g. test-long; pyproject.toml lists the tiers
 	@$(if $(filter $*,$(TIERS)),,echo "error  no tier '$*' of tests; use one of: $(TIERS)" >&2; exit 2)
-	@$(PYTEST) -m $* || [ $$? = 5 ]
+	@$(PYTEST) -m $* $(if $(MINUTES),--minutes $(MINUTES)) $(if $(TURN),--turn $(TURN)) || [ $$? = 5 ]
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -31,11 +32,25 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
-# -- order and workers -------------------------------------------------------------------------------------------
+# -- order, time and workers -------------------------------------------------------------------------------------
+
+_begun_s = time.monotonic()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    groups = slow_first((item.nodeid, item.get_closest_marker("slow") is not None) for item in items)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--minutes", type=float, default=float("inf"), help="skip what has not begun by then")
+    parser.addoption("--turn", type=int, default=0, help="begin with another file at each turn")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.monotonic() - _begun_s > 60 * item.config.getoption("--minutes"):
+        pytest.skip("no time was left; it is another turn's")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tests = [(item.nodeid, item.get_closest_marker("slow") is not None) for item in items]
+    groups = slow_first(tests, config.getoption("--turn"))
     place = {group: number for number, group in enumerate(groups)}
     items.sort(key=lambda item: place[group_of(item.nodeid)])
 

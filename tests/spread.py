@@ -29,13 +29,18 @@ def group_of(nodeid: str) -> str:
     return "engines" if any(fnmatchcase(path, pattern) for pattern in ENGINES) else path
 
 
-def slow_first(tests: Iterable[tuple[str, bool]]) -> list[str]:
-    """Groups by how many slow tests they have, most first; `tests` are (node id, whether it is slow)."""
+def slow_first(tests: Iterable[tuple[str, bool]], turn: int = 0) -> list[str]:
+    """Groups by how many slow tests they have, most first; `tests` are (node id, whether it is slow).
+
+    Another `turn` begins with another group: a run whose time is limited comes to all of them in the end.
+    """
     slow: dict[str, int] = {}
     for nodeid, is_slow in tests:
         group = group_of(nodeid)
         slow[group] = slow.get(group, 0) + is_slow
-    return sorted(slow, key=lambda group: -slow[group])
+    groups = sorted(slow, key=lambda group: -slow[group])
+    begin = turn % max(len(groups), 1)
+    return groups[begin:] + groups[:begin]
 
 
 def scheduler(config: Any, log: Any) -> Any:

@@ -6,9 +6,16 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.waiting import HANG_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +36,7 @@ def run(folder: Path, *command: str) -> str:
         env=os.environ | {"REELRL_CACHE": str(folder / "cache")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
     )
     assert child.returncode == 0, child.stderr
     return child.stdout
@@ -39,9 +46,21 @@ def test_there_are_examples() -> None:
     assert [path.name[:2] for path in EXAMPLES] == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
 
 
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], tuple[Path, str]]:
+    """The folder that an example ran in, and what it printed; each runs once."""
+
+    @cache
+    def run_once(path: Path) -> tuple[Path, str]:
+        folder = tmp_path_factory.mktemp(path.stem)
+        return folder, run(folder, str(path))
+
+    return run_once
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs_and_says_something(path: Path, tmp_path: Path) -> None:
-    assert run(tmp_path, str(path)).strip()
+def test_an_example_runs_and_says_something(path: Path, said: Callable[[Path], tuple[Path, str]]) -> None:
+    assert said(path)[1].strip()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -52,16 +71,17 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) 
     run(tmp_path, "page.py")
 
 
-def test_the_map_of_the_first_example_moves_quality(tmp_path: Path) -> None:
-    found = re.findall(r"left +([\d.]+) +right +([\d.]+)", run(tmp_path, str(EXAMPLES[0])))
+def test_the_map_of_the_first_example_moves_quality(said: Callable[[Path], tuple[Path, str]]) -> None:
+    folder, printed = said(EXAMPLES[0])
+    found = re.findall(r"left +([\d.]+) +right +([\d.]+)", printed)
     (plain_left, plain_right), (left, right) = [tuple(map(float, pair)) for pair in found]
     assert left < plain_left
     assert right > plain_right
-    assert (tmp_path / "half.mp4").stat().st_size > 1000
+    assert (folder / "half.mp4").stat().st_size > 1000
 
 
-def test_the_last_example_outlives_its_encoder(tmp_path: Path) -> None:
-    assert "SIGKILL" in run(tmp_path, str(EXAMPLES[2])).splitlines()[-1]
+def test_the_last_example_outlives_its_encoder(said: Callable[[Path], tuple[Path, str]]) -> None:
+    assert "SIGKILL" in said(EXAMPLES[2])[1].splitlines()[-1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

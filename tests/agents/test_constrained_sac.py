@@ -23,6 +23,7 @@ from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.runs import Run, RunFolder
 from tests.agents.worlds import Allowance
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,8 @@ def make_allowance(seed: int, settings: SacSettings = TINY) -> ConstrainedSac:
     return make_sac(settings, OneAtATime(Allowance()), seed=seed)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+# Both forms of the price by default; one of them from another start in the long run.
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.long)])
 def test_the_optimum_under_a_limit_is_found(seed: int) -> None:
     form = ("pid", "gradient", "pid")[seed]
     terms = MultiplierTerms(form=form, integral=0.0125, proportional=0.06, derivative=0.06)  # type: ignore[arg-type]
@@ -135,7 +137,7 @@ def test_several_costs_have_a_price_each() -> None:
     assert model.multipliers.value[0] > 0 == model.multipliers.value[1]
 
 
-def test_the_policy_file_acts_as_the_actor_does_within_a_millisecond(tmp_path: Path) -> None:
+def test_the_policy_file_acts_as_the_actor_does_for_less_time(tmp_path: Path) -> None:
     model = make_allowance(0)
     for number in range(6):
         learn_episode(model, 1.0, seed=number, options={})
@@ -143,9 +145,12 @@ def test_the_policy_file_acts_as_the_actor_does_within_a_millisecond(tmp_path: P
     policy = policy_file.load(tmp_path / "actor.safetensors")
     seen = np.random.default_rng(0).uniform(0, 1, (200, 2)).astype(np.float32)
     expected = model.predict(seen, deterministic=True)[0]
-    started = time.process_time()
+    started_s = time.thread_time()
     acted = [policy.act(each) for each in seen]
-    assert (time.process_time() - started) / len(seen) < 1e-3
+    by_file_s = time.thread_time() - started_s
+    for each in seen:
+        model.predict(each, deterministic=True)
+    assert by_file_s < time.thread_time() - started_s - by_file_s
     np.testing.assert_allclose(np.stack(acted), expected, atol=1e-6)
 
 
@@ -164,7 +169,7 @@ def test_the_buffer_stays_out_on_demand() -> None:
 
 # -- killed and resumed ----------------------------------------------------------------------------------------------
 
-EPISODES, SAVE_EVERY = 40, 3
+EPISODES, SAVE_EVERY = 20, 3
 TRAINER = """
 import sys, torch
 torch.set_num_threads(1)
@@ -215,7 +220,7 @@ def outcome(folder: str) -> dict[str, Any]:
 def test_killed_at_any_moment_and_resumed_equals_the_uninterrupted_run(new_run: Any) -> None:
     whole = new_run("whole")
     train_to_the_end(whole)
-    folder, chance = new_run("killed"), np.random.default_rng(time.time_ns())
+    folder, chance = new_run("killed"), np.random.default_rng(0)
     moments = sorted(chance.uniform(SAVE_EVERY, EPISODES - 2, 2).tolist())
     for moment in moments:
         with start(folder) as process:
@@ -226,5 +231,5 @@ def test_killed_at_any_moment_and_resumed_equals_the_uninterrupted_run(new_run: 
             time.sleep(0.01 * (moment % 1))  # somewhere within the next episode, or its checkpoint
             os.kill(process.pid, signal.SIGKILL)
     with start(folder) as process:
-        assert process.wait(240) == 0
+        assert process.wait(HANG_S) == 0
     assert outcome(folder) == outcome(whole), f"killed after episodes {moments}"

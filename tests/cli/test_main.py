@@ -62,22 +62,16 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_help_answers_in_half_a_second_and_imports_no_command() -> None:
-    # CPU time, as a busy machine would not be this command's fault; it never waits for anything.
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    """Which is why it answers at once; how soon that is depends on the machine."""
     program = (
-        "import sys, time; from reelrl.cli.main import main; main(['--help'])\n"
-        "print([m for m in sys.modules if m.startswith('reelrl.') and m not in "
-        "('reelrl.names', 'reelrl.errors', 'reelrl.file_trust', 'reelrl.interrupts', 'reelrl.cli', 'reelrl.cli.main')],"
-        " file=sys.stderr)\n"
-        "print(time.process_time(), file=sys.stderr)"
+        "import sys; from reelrl.cli.main import main; main(['--help'])\n"
+        "ours = ['reelrl', *(f'reelrl.{m}' for m in 'names errors file_trust interrupts cli cli.main'.split())]\n"
+        "heavy = ('torch', 'numba', 'cv2', 'av', 'matplotlib', 'stable_baselines3', 'transformers', 'vizdoom')\n"
+        "print([m for m in sys.modules if m in heavy or m.startswith('reelrl') and m not in ours], file=sys.stderr)"
     )
-    used_s = []
-    for _ in range(3):
-        child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        imported, used = child.stderr.splitlines()
-        assert imported == "[]"
-        used_s.append(float(used))
-    assert min(used_s) < 0.5
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert child.stderr == "[]\n"
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from reelrl import see
 from reelrl.errors import ConfigError
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_script_that_just_ends_has_written_everything(tmp_path: Path) -> None:
         "model = create_streaming_ae()\n"
         "for _ in range(2): model.update_params(np.zeros((210, 160, 3), np.uint8))"
     )
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=HANG_S)
     (folder,) = (tmp_path / "runs").glob("live_viewer_*")
     assert steps_in(folder) == [1, 2]
 
