@@ -78,6 +78,7 @@ def test_the_command_leaves_a_table_figures_and_a_page(tmp_path: Path, capsys: p
     assert main(["evaluate", "abr", *names, "--traces", str(folder), "--ladder", "nominal", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "oracle (knows the future)" in printed
+    assert "of optimum" in printed
     summary = json.loads((out / "summary.json").read_text())
     assert summary["lines"][0]["name"] == "oracle"
     with (out / "sessions.csv").open() as file:
@@ -85,6 +86,26 @@ def test_the_command_leaves_a_table_figures_and_a_page(tmp_path: Path, capsys: p
     page = (out / "index.html").read_text()
     assert page.count("data:image/png") >= 2
     assert (out / "cdf.png").stat().st_size > 5000
+
+
+def test_what_is_not_proven_to_be_the_optimum_is_called_best_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can plan for noise."""
+    write_trace(links(3)[0], tmp_path / "link.json")
+    words = ["--traces", str(tmp_path / "link.json"), "--ladder", "nominal", "--out", str(tmp_path / "out")]
+    assert main(["evaluate", "abr", "lowest", "oracle", *words, "--noise"]) == 0
+    printed = capsys.readouterr().out
+    page = (tmp_path / "out" / "index.html").read_text().partition('<p class="note">reel')[0]
+    for shown in (printed, page):
+        assert "best found (knows the future)" in shown
+        assert "of best found" in shown
+        assert "oracle" not in shown
+        assert "optimum" not in shown
+    line = next(
+        line for line in json.loads((tmp_path / "out" / "summary.json").read_text())["lines"] if line["privileged"]
+    )
+    assert not line["optimum"]
 
 
 def test_traces_are_made_described_and_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,3 +128,8 @@ def test_a_misspelt_reference_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     words = ["--traces", str(tmp_path / "link.json"), "--ladder", "nominal", "--out", str(tmp_path / "out")]
     assert main(["evaluate", "abr", "lowest", "bba", *words, "--reference", "bbb"]) == 1
     assert "--reference bbb is not among those compared; did you mean 'bba'?" in capsys.readouterr().err
+
+
+def test_two_contenders_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="two contenders are called 'x'; name one otherwise"):
+        play_all([Contender.parse("x=bba"), Contender.parse("x=mpc")], links(3)[:1], [bumpy_ladder()], Protocol())

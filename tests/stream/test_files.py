@@ -233,3 +233,37 @@ def test_statistics_of_a_trace_with_an_outage() -> None:
 def test_the_recorded_sets_all_load() -> None:
     traces = read_traces(data("traces/train"))
     assert len(traces) == 589
+
+
+@pytest.mark.parametrize("kbps", [1e299, 1e12, np.inf, np.nan])
+def test_a_link_faster_than_any_is_refused_before_it_gives_endless_throughput(kbps: float) -> None:
+    with pytest.raises(ContentError, match="slot 1: bandwidth_kbps"):
+        Trace.from_slots("fast", [1000.0] * 3, [1000.0, kbps, 1000.0])
+    with pytest.raises(ContentError, match="slot 0: bandwidth_kbps"):
+        links(3)[0].scaled(kbps)
+
+
+def test_the_fastest_link_gives_a_finite_observation() -> None:
+    trace = Trace.from_slots("fast", [1000.0], [1e9])
+    env = ABREnv(trace, {"bitrates_kbps": [10, 20], "chunk_s": 0.01, "chunks": 4})
+    assert env.observation_space.contains(env.reset(seed=0)[0])
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"chunk_s": 1e-300}, "a segment lasts 0.01 to 3600 s"),
+        ({"bitrates_kbps": [1e-300, 300]}, "a segment of 5e-298 bytes; each has at least 1"),
+        ({"sizes_bytes": [[1e-3, 3e5]] * 2, "bitrates_kbps": [1e-6, 600]}, "a segment of 0.001 bytes"),
+    ],
+)
+def test_segments_that_could_not_be_measured_are_refused(part: dict[str, Any], message: str) -> None:
+    with pytest.raises(ContentError, match=message):
+        read_ladder({"bitrates_kbps": [300, 600], "chunk_s": 4, "chunks": 5} | part).video()
+
+
+@pytest.mark.parametrize("score", [0.0, -3.0])
+def test_scores_that_cannot_be_scaled_are_refused(score: float) -> None:
+    video = read_ladder(bumpy_ladder(4).as_json() | {"psnr": [[score] * 6] * 4}).video()
+    with pytest.raises(ConfigError, match="best score is"):
+        Qoe(variant="psnr").utilities(video)

@@ -11,7 +11,7 @@ import torch
 from reelrl.agents.ppo import Ppo, PpoSettings, Rollout, advantages, compress, expand, sample
 from reelrl.cli.main import main
 from reelrl.errors import CheckpointError, ConfigError, ContentError
-from reelrl.runs import RunFolder
+from reelrl.runs import Run, RunFolder
 from reelrl.stream import generate
 from reelrl.stream.learned import Learned, load_policy, save_policy
 from reelrl.stream.players import TorchPlayers, VectorPlayers, future_rates
@@ -185,7 +185,6 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     whole = RunFolder(tmp_path / "whole" / "0001")
 
     from reelrl.evaluation.abr_training import AbrTrainer
-    from reelrl.runs import Run
 
     original = AbrTrainer.train
 
@@ -207,3 +206,43 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     assert ours is not None
     assert theirs is not None
     assert all(np.array_equal(ours.tensors[name], theirs.tensors[name]) for name in theirs.tensors)
+
+
+def _with_metadata(path: Path, **metadata: str) -> Path:
+    from safetensors.numpy import save_file
+
+    save_file({"layers.0.weight": np.zeros((2, 2), np.float32)}, path, metadata)
+    return path
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"policy": "{}"},
+        {"shape": "[]", "facts": "{}"},
+        {"shape": "{}", "facts": "{}"},
+        {"shape": '{"rungs": 1000000000, "columns": 8, "hidden": 16}', "facts": "{}"},
+        {"shape": '{"rungs": "6", "columns": 8, "hidden": 16}', "facts": "{}"},
+        {"shape": '{"rungs": 6, "columns": 8, "hidden": 16}', "facts": "{}"},
+        {"shape": "[" * 5000, "facts": "{}"},
+    ],
+)
+def test_a_policy_of_another_kind_is_no_bitrate_controller(tmp_path: Path, metadata: dict[str, str]) -> None:
+    with pytest.raises(CheckpointError, match="holds no controller"):
+        Learned(_with_metadata(tmp_path / "other.safetensors", **metadata))
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    policy = make_policy(6, 16, 3, CPU)
+    with torch.no_grad():
+        next(policy.actor.parameters())[0, 0] = torch.nan
+    save_policy(policy, tmp_path / "p.safetensors", {})
+    with pytest.raises(CheckpointError, match="not finite"):
+        Learned(tmp_path / "p.safetensors")
+
+
+def test_a_run_of_another_command_is_no_bitrate_controller(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "runs", PpoSettings(), stage="minigop", name="minigop-sac", seed=0):
+        pass
+    with pytest.raises(CheckpointError, match="is a run of `reel train minigop`; give one of `reel train abr`"):
+        Learned(tmp_path / "runs" / "0001")

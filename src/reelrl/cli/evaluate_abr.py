@@ -135,7 +135,7 @@ def _draw(
     from reelrl.stream.playback import load_controller, play
 
     figures = [own_path(folder / "cdf.png")]
-    abr_figures.draw_cdf(figures[0], contenders, played)
+    abr_figures.draw_cdf(figures[0], contenders, played, {line.name: line.title for line in lines})
     best = next((line.name for line in lines if not line.privileged), lines[0].name)
     shown = {best, reference or best}
     for contender in (each for each in contenders if each.name in shown):

@@ -57,7 +57,10 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Line:
-    """One contender, summed up."""
+    """One contender, summed up; `best_share` is its part of what one reached that knew the future.
+
+    `optimum`: it was shown in every session that nothing better was possible.
+    """
 
     name: str
     qoe: Interval
@@ -69,13 +72,26 @@ class Line:
     rebuffer_s: float
     privileged: bool
     paired: Interval | None
-    oracle_share: float | None
+    best_share: float | None
+    optimum: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name as tables show it: an oracle whose plans are not proven is only the best found."""
+        if not self.privileged:
+            return self.name
+        name = self.name if self.optimum else self.name.replace("oracle", "best found")
+        return f"{name} (knows the future)"
 
 
 def play_all(
     contenders: Sequence[Contender], traces: list[Trace], ladders: list[Ladder], protocol: Protocol, jobs: int = 1
 ) -> dict[str, list[Playback]]:
     """Every member of every contender on every trace and video; results in the order of the arguments."""
+    names = [contender.name for contender in contenders]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two contenders are called {twice!r}; name one otherwise, as in other={twice}")
     tasks = [
         (contender.name, member, traces[start : start + CHUNK_OF_TRACES], ladder, protocol)
         for contender in contenders
@@ -122,7 +138,7 @@ def summarise(
     if reference is not None and reference not in members:
         raise ConfigError(f"reference = {reference!r} is not among the controllers {', '.join(members)}; add it")
     ceiling = next((c for c in contenders if load_controller(c.members[0]).privileged), None)
-    best = scores(played[ceiling.name], 1).mean() if ceiling else None
+    best = scores(played[ceiling.name], members[ceiling.name]).mean() if ceiling else 0.0
     lines = []
     for contender in contenders:
         name, count = contender.name, members[contender.name]
@@ -141,16 +157,32 @@ def summarise(
                 p10=float(np.percentile(values, 10)),
                 privileged=contender is ceiling,
                 paired=paired,
-                oracle_share=float(values.mean() / best) if best else None,
+                best_share=float(values.mean() / best) if best > 0 else None,
+                optimum=all(playback.optimum for playback in played[name]),
                 **means,
             )
         )
     return sorted(lines, key=lambda line: -line.qoe.mean)
 
 
+def share_title(lines: list[Line]) -> str:
+    """The head of the column of `best_share`: what it is a share of."""
+    return "of optimum" if all(line.optimum for line in lines if line.privileged) else "of best found"
+
+
 def table(lines: list[Line], reference: str | None) -> str:
     """The summary as aligned text."""
-    heads = ["controller", "QoE [95 %]", "median", "p10", "quality", "rebuffer", "smooth", "stall s", "of oracle"]
+    heads = [
+        "controller",
+        "QoE [95 %]",
+        "median",
+        "p10",
+        "quality",
+        "rebuffer",
+        "smooth",
+        "stall s",
+        share_title(lines),
+    ]
     heads += [f"against {reference} [95 %]"] if reference else []
     rows = [heads, *(_cells(line, reference) for line in lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
@@ -160,10 +192,9 @@ def table(lines: list[Line], reference: str | None) -> str:
 
 
 def _cells(line: Line, reference: str | None) -> list[str]:
-    share = "" if line.oracle_share is None else f"{100 * line.oracle_share:.1f} %"
+    share = "" if line.best_share is None else f"{100 * line.best_share:.1f} %"
     numbers = [f"{value:.3f}" for value in (line.median, line.p10, line.quality, line.rebuffer, line.smooth)]
-    name = line.name + (" (knows the future)" if line.privileged else "")
-    cells = [name, str(line.qoe), *numbers, f"{line.rebuffer_s:.2f}", share]
+    cells = [line.title, str(line.qoe), *numbers, f"{line.rebuffer_s:.2f}", share]
     return cells + ([str(line.paired) if line.paired else ""] if reference else [])
 
 

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from reelrl.stream.traces import Trace
 
 
-def draw_cdf(path: Path, contenders: list[Contender], played: dict[str, list[Playback]]) -> None:
-    """One curve per contender: the share of sessions at or below each QoE."""
+def draw_cdf(
+    path: Path, contenders: list[Contender], played: dict[str, list[Playback]], titles: dict[str, str]
+) -> None:
+    """One curve per contender, under its title: the share of sessions at or below each QoE."""
     figure, axes = _figure(7.0, 4.2)
     lowest = np.inf
     for contender in contenders:
         values = np.sort(scores(played[contender.name], len(contender.members)))
-        axes.step(values, np.arange(1, len(values) + 1) / len(values), where="post", label=contender.name)
+        axes.step(values, np.arange(1, len(values) + 1) / len(values), where="post", label=titles[contender.name])
         lowest = min(lowest, float(np.percentile(values, 5)))
     axes.set_xlim(left=max(lowest, -3.0))  # a few sessions far below would squeeze all others into a line
     axes.set_xlabel("QoE per chunk")

@@ -6,6 +6,7 @@ import base64
 import html
 from typing import TYPE_CHECKING, Any
 
+from reelrl.evaluation.abr import share_title
 from reelrl.files import write_atomic
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _HEADS = (
     "rebuffer",
     "smooth",
     "stall s",
-    "of oracle",
 )
 
 
@@ -41,7 +41,7 @@ def write_page(
     path: Path, lines: list[Line], reference: str | None, facts: dict[str, Any], figures: list[Path]
 ) -> None:
     """The table, the figures and how both were made."""
-    heads = [*_HEADS, *([f"against {reference}"] if reference else [])]
+    heads = [*_HEADS, share_title(lines), *([f"against {reference}"] if reference else [])]
     body = [
         "<h1>Bitrate controllers</h1>",
         f"<p>{_scope(facts)}</p>",
@@ -66,9 +66,9 @@ def _scope(facts: dict[str, Any]) -> str:
 
 
 def _row(line: Line, reference: str | None) -> str:
-    share = "" if line.oracle_share is None else f"{100 * line.oracle_share:.1f} %"
+    share = "" if line.best_share is None else f"{100 * line.best_share:.1f} %"
     cells = [
-        line.name + (" (knows the future)" if line.privileged else ""),
+        line.title,
         f"{line.qoe.mean:.4f}",
         f"{line.qoe.low:.3f} to {line.qoe.high:.3f}",
         *(f"{value:.3f}" for value in (line.median, line.p10, line.quality, line.rebuffer, line.smooth)),

@@ -41,6 +41,8 @@ class RateBased:
     privileged = False
 
     def __init__(self, last: int = 5, safety: float = 1.0) -> None:
+        if last < 1 or not safety > 0:
+            raise ConfigError(f"rate({last},{safety}): the mean is over 1 or more chunks, times something above 0")
         self.last = last
         self.safety = safety
 

@@ -30,6 +30,7 @@ PENSIEVE_CHUNKS = 48
 MAX_RUNGS = 64
 MAX_SEGMENTS = 100_000
 MAX_SIZE_RATIO = 4.0
+MIN_CHUNK_S = 0.01
 QUALITY_NAMES = ("vmaf", "psnr", "ssim")
 
 
@@ -66,8 +67,8 @@ class Ladder:
 
     def __post_init__(self) -> None:
         _check_bitrates(self.name, self.bitrates_kbps)
-        if self.chunk_s is not None and not 0 < self.chunk_s <= 3600:
-            raise ContentError(f"{self.name}: chunk_s = {self.chunk_s}; a segment lasts more than 0 and at most 3600 s")
+        if self.chunk_s is not None and not MIN_CHUNK_S <= self.chunk_s <= 3600:
+            raise ContentError(f"{self.name}: chunk_s = {self.chunk_s}; a segment lasts {MIN_CHUNK_S} to 3600 s")
         if self.chunks is not None and not 0 < self.chunks <= MAX_SEGMENTS:
             raise ContentError(f"{self.name}: chunks = {self.chunks}; a video has 1 to {MAX_SEGMENTS}")
         if self.sizes_bytes is not None:
@@ -94,6 +95,8 @@ class Ladder:
             sizes = np.tile(self.bitrates_kbps * (float(chunk_s or 0) * 1000.0) / 8.0, (int(chunks or 0), 1))
         else:
             _check_ratio(self.name, self.bitrates_kbps, sizes, float(chunk_s or 0))
+        if not sizes.min() >= 1.0:
+            raise ContentError(f"{self.name}: a segment of {sizes.min():g} bytes; each has at least 1. Check the units")
         return Video(self.bitrates_kbps, float(chunk_s or 0), sizes, self.quality)
 
     def as_json(self) -> dict[str, Any]:

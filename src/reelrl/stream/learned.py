@@ -47,7 +47,8 @@ def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:
         policy = AbrPolicy(*(_size(shape, name) for name in ("rungs", "columns", "hidden")))
         policy.actor.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
-        raise CheckpointError(f"{path} holds no controller ({error}); give one that `reel train abr` saved") from error
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise CheckpointError(f"{path} holds no controller ({reason}); give one that `reel train abr` saved") from error
     return policy, facts
 
 

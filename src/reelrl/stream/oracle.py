@@ -1,215 +1,246 @@
 """The offline optimum: what a viewer who knew the whole trace would have chosen. The ceiling for every controller.
 
-Dynamic programming over chunks. A label is a way to have downloaded the first k chunks: its value, its buffer, its
-place on the link. For one last rung, a label can be forgotten when another is worth as much, is no later and has no
-less buffer: whoever asks earlier is served no later, so the other can do whatever this one can. Labels of other rungs
-may say so too, once the price of the switch is paid. Values are compared in steps of `quantum`; with Pensieve's
-ladder and no stalls every value is a multiple of the default, so that nothing is lost. The plan found is replayed in
-the exact rule: its value is one that was achieved.
+    plan = best_rungs(session)      plan.exact: nothing is better; else `plan.bound` says how much better it could be
+
+Dynamic programming over chunks, three times. Roughly first, for a good plan (`label_search` with a coarse tolerance).
+Then in the relaxed rule, where forgetting labels loses nothing, without those that cannot beat that plan any more
+(`completion_bound`): what is best there bounds every plan. Mostly it is reached; if the real rule's steps keep it from
+that, a last search in the real rule looks for what is. Every plan's total is from playing it in the real rule.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from reelrl.errors import ConfigError
-from reelrl.stream import kernels, rule  # kernels registers the rule's functions with numba
-from reelrl.stream.packed import Links, pack_links
+from reelrl.stream import rule
+from reelrl.stream.completion_bound import Bounds, bounds, hopes, timeline
+from reelrl.stream.label_search import LABEL, distinct, expand, undominated
+from reelrl.stream.packed import has_noise, pack_links
 
 if TYPE_CHECKING:
     from reelrl.stream.session import Observation, Session
+    from reelrl.stream.traces import Trace
 
+Labels = npt.NDArray[np.void]
 Floats = npt.NDArray[np.float64]
 
-LABEL = np.dtype(
-    [
-        ("slot", np.int64),
-        ("clock_s", np.float64),
-        ("buffer_ms", np.float64),
-        ("late_ms", np.float64),  # stalls so far less buffer: at equal k, an earlier clock is a smaller number
-        ("value", np.float64),
-        ("rung", np.int64),
-        ("parent", np.int64),
-    ]
-)
-# A label this far behind the best can not come back: a full buffer is worth less.
-WINDOW = 90.0
+TOLERANCE = 1e-9  # two plans of equal worth differ by as much in their last bits
+EXACT = 1e-6
+COARSE = 1 / 10  # of what a chunk can be worth
+MAX_LABELS = 2_000_000  # of all chunks together
+ROUGH_LABELS = 20_000  # per chunk
+MAX_ENTRIES = 8_000_000  # of the bounds' grid
 
 
-def _compile(stamp: int) -> tuple[Any, Any]:
-    @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
-    def expand(
-        labels: Any,
-        sizes: Any,
-        utilities: Any,
-        last_utilities: Any,
-        chunk_ms: float,
-        rebuf: float,
-        smooth: float,
-        links: Any,
-        rule_: Any,
-    ) -> Any:
-        """Every label followed by every rung."""
-        rungs = sizes.shape[0]
-        following = np.zeros(labels.shape[0] * rungs + min(stamp, 0), dtype=labels.dtype)
-        for i in range(labels.shape[0]):
-            for rung in range(rungs):
-                label = labels[i]
-                got = rule.download(
-                    links.edges_s,
-                    links.bytes_per_s,
-                    links.latency_ms,
-                    0,
-                    links.last[0],
-                    label.slot,
-                    label.clock_s,
-                    label.buffer_ms,
-                    sizes[rung],
-                    chunk_ms,
-                    1.0,
-                    rule_,
-                )
-                new = following[i * rungs + rung]
-                new.slot, new.clock_s, new.buffer_ms = got.slot, got.clock_s, got.buffer_ms
-                new.late_ms = label.late_ms + label.buffer_ms + got.stall_ms - got.buffer_ms
-                last = last_utilities[label.rung]
-                new.value = label.value + rule.chunk_reward(utilities[rung], last, got.stall_ms / 1000.0, rebuf, smooth)
-                new.rung = rung
-                new.parent = i
-        return following
+@dataclass(frozen=True)
+class Plan:
+    """The rung of every chunk after the first, the sum of their rewards, and what no plan exceeds."""
 
-    @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
-    def prune(labels: Any, utilities: Any, smooth: float, quantum: float, window: float) -> Any:
-        """The labels that may still win. Per rung and step of value: the earliest, and the one with most buffer."""
-        rungs = utilities.shape[0]
-        best = labels.value.max()
-        steps = int(window / quantum) + 2
-        earliest = np.full((rungs, steps), -1, dtype=np.int64)
-        fullest = np.full((rungs, steps), -1, dtype=np.int64)
-        for i in range(labels.shape[0]):
-            step = int((best - labels[i].value) / quantum + 0.5)
-            if step < steps:
-                r = labels[i].rung
-                if earliest[r, step] < 0 or labels[i].late_ms < labels[earliest[r, step]].late_ms:
-                    earliest[r, step] = i
-                if fullest[r, step] < 0 or labels[i].buffer_ms > labels[fullest[r, step]].buffer_ms:
-                    fullest[r, step] = i
-        # The earliest clock and the fullest buffer among all labels of a rung worth at least as much.
-        soonest = np.full((rungs, steps), np.inf)
-        deepest = np.full((rungs, steps), -np.inf)
-        for r in range(rungs):
-            for step in range(steps):
-                if step > 0:
-                    soonest[r, step], deepest[r, step] = soonest[r, step - 1], deepest[r, step - 1]
-                if earliest[r, step] >= 0:
-                    # One label must be better in both; the earliest of each step stands for it.
-                    chosen = labels[earliest[r, step]]
-                    if chosen.late_ms < soonest[r, step]:
-                        soonest[r, step], deepest[r, step] = chosen.late_ms, chosen.buffer_ms
-        keep = np.zeros(labels.shape[0], dtype=np.bool_)
-        for r in range(rungs):
-            for step in range(steps):
-                for i in (earliest[r, step], fullest[r, step]):
-                    if i < 0:
-                        continue
-                    beaten = False
-                    for other in range(rungs):
-                        shift = int(np.ceil(smooth * abs(utilities[other] - utilities[r]) / quantum - 1e-9))
-                        above = step - max(shift, 1)  # at least one step, or two equals would remove each other
-                        if (
-                            above >= 0
-                            and soonest[other, above] <= labels[i].late_ms
-                            and deepest[other, above] >= labels[i].buffer_ms
-                        ):
-                            beaten = True
-                    keep[i] = not beaten
-        return labels[keep]
+    rungs: list[int]
+    total: float
+    bound: float
 
-    return expand, prune
+    @property
+    def exact(self) -> bool:
+        """Whether this is the optimum; else it is the best found."""
+        return self.total >= self.bound - EXACT * max(1.0, abs(self.bound))
 
 
-_expand, _prune = _compile(kernels.source_stamp(rule))
-
-
-def best_rungs(session: Session, quantum: float = 0.05, start_slot: int = 0) -> tuple[list[int], float]:
-    """The best rung of every chunk after the first, and the sum of their rewards."""
+def best_rungs(session: Session, start_slot: int = 0, max_labels: int = MAX_LABELS) -> Plan:
+    """The best plan for the session's trace, with as many labels as `max_labels` in each search."""
     if session.trace is None:
         raise ConfigError(
             "the optimum needs the true trace, and the session has none; run it as a privileged controller"
         )
-    video, qoe = session.video, session.qoe
-    links = pack_links([session.trace])
-    quiet = session.rule._replace(noise_low=1.0, noise_high=1.0)
-    utilities = qoe.utilities(video)
-    stages = [_first_label(session, links, quiet, start_slot)]
-    for chunk in range(1, video.chunks):
-        labels = _expand(
-            stages[-1],
-            video.sizes_bytes[chunk],
-            utilities[chunk],
-            utilities[chunk - 1],
-            video.chunk_s * 1000.0,
-            qoe.stall_penalty,
-            qoe.smooth_penalty,
-            links,
-            quiet,
+    plan = _Search(session, session.trace, start_slot, max_labels).plan()
+    # Noise is drawn while the session runs: nobody can plan for it, and luck can beat this plan.
+    return replace(plan, bound=np.inf) if has_noise(session.rule) else plan
+
+
+class _Search:
+    """One session's searches; they share the packed trace, the first chunk and the bounds."""
+
+    def __init__(self, session: Session, trace: Trace, start_slot: int, max_labels: int) -> None:
+        self.video = session.video
+        self.rule = session.rule._replace(noise_low=1.0, noise_high=1.0)
+        self.links = pack_links([trace])
+        self.utilities = session.qoe.utilities(self.video)
+        self.smooth = session.qoe.smooth_penalty
+        self.stall_penalty = session.qoe.stall_penalty
+        self.chunk_ms = self.video.chunk_s * 1000.0
+        self.first_rung = session.default_quality
+        self.start = (start_slot, float(self.links.edges_s[start_slot]), 0.0)
+        most = max(max_labels // self.video.chunks, 100)
+        self.efforts = ((most // 8, MAX_ENTRIES // 32), (most, MAX_ENTRIES))
+        got = self._download(0, self.first_rung, self.start)
+        self.first = np.zeros(1, dtype=LABEL)
+        self.first[0] = (got.slot, got.clock_s, got.buffer_ms, 0.0, 0.0, self.first_rung, -1)
+
+    def plan(self) -> Plan:
+        """Roughly, relaxed, and where these disagree once more in the real rule."""
+        rungs, ceiling = self._if_chunks_took_no_time()
+        spread = float(np.ptp(self.utilities, axis=1).max())
+        best = _better(self._played(rungs), self._played(self._search(COARSE * spread, ROUGH_LABELS)[0]))
+        best = replace(best, bound=ceiling)
+        for labels, entries in self.efforts:
+            if best.exact:
+                break
+            grid = self._bounds(ceiling - best.total, entries)
+            found, bound = self._search(TOLERANCE, labels, grid, best.total, relaxed=True)
+            best = replace(_better(best, self._played(found)), bound=min(bound, best.bound))
+        if not best.exact:
+            found, bound = self._search(TOLERANCE, labels, grid, best.total)
+            best = replace(_better(best, self._played(found)), bound=min(bound, best.bound))
+        return replace(best, bound=max(best.bound, best.total))
+
+    def _search(
+        self,
+        tolerance: float,
+        most_labels: int,
+        grid: Bounds | None = None,
+        floor: float = -np.inf,
+        *,
+        relaxed: bool = False,
+    ) -> tuple[list[int], float]:
+        """The best plan worth more than `floor` (none: no rungs), and a bound on all plans, infinite if there is none.
+
+        Only in the relaxed rule is nothing lost with dominated labels; in the real one they stay while there is room.
+        """
+        labels, trail, bound = self.first, [], floor
+        for chunk in range(1, self.video.chunks):
+            labels = self._followed(labels, chunk, relaxed)
+            hope = self._values(labels) + (0.0 if grid is None else hopes(grid, chunk, labels))
+            keep = np.flatnonzero(hope > floor + TOLERANCE)
+            if grid is not None and not relaxed and len(keep) <= most_labels // self.video.rungs:
+                keep = keep[distinct(labels[keep])]
+            elif chunk < self.video.chunks - 1:
+                bound = bound if relaxed else np.inf
+                some = labels[keep]
+                keep = keep[undominated(some, self._values(some), self.utilities[chunk], self.smooth, tolerance)]
+            if len(keep) > most_labels:
+                keep = keep[np.argsort(-hope[keep])]
+                bound = max(bound, float(hope[keep[most_labels]]) if grid else np.inf)
+                keep = keep[:most_labels]
+            labels = labels[keep]
+            trail.append((labels["rung"].astype(np.uint8), labels["parent"].astype(np.int32)))
+        if not len(labels):
+            return [], bound
+        values = self._values(labels)
+        return _trace_back(trail, int(np.argmax(values))), max(bound, float(values.max()))
+
+    def _followed(self, labels: Labels, chunk: int, relaxed: bool) -> Labels:
+        """Every label followed by every rung."""
+        followed: Labels = expand(
+            labels,
+            self.video.sizes_bytes[chunk],
+            self.utilities[chunk],
+            self.utilities[chunk - 1],
+            self.chunk_ms,
+            self.smooth,
+            self.links,
+            self.rule,
+            relaxed,
         )
-        stages.append(_prune(labels, utilities[chunk], qoe.smooth_penalty, quantum, WINDOW))
-    return _trace_back(stages)
+        return followed
+
+    def _values(self, labels: Labels) -> Floats:
+        values: Floats = labels["worth"] - self.stall_penalty / 1000.0 * labels["stall_ms"]
+        return values
+
+    def _bounds(self, room: float, entries: int) -> Bounds:
+        """Bounds for plans that lose less than `room` by stalls."""
+        most_stall_ms = 1000.0 * room / self.stall_penalty if self.stall_penalty else np.inf
+        first = self.first[0]
+        late_ms = -float(first["buffer_ms"])
+        until_ms = self.video.chunks * self.chunk_ms + most_stall_ms - late_ms
+        line = timeline(self.links, int(first["slot"]), float(first["clock_s"]), self.rule, until_ms)
+        return bounds(
+            line,
+            late_ms,
+            self.video.sizes_bytes,
+            self.utilities,
+            self.chunk_ms,
+            self.rule.buffer_cap_ms,
+            self.stall_penalty / 1000.0,
+            self.smooth,
+            most_stall_ms,
+            entries,
+        )
+
+    def _if_chunks_took_no_time(self) -> tuple[list[int], float]:
+        """The best rungs on a link without limits: no plan is worth more."""
+        best, after = np.zeros(self.video.rungs), []
+        for chunk in range(self.video.chunks - 1, 0, -1):
+            now, last = self.utilities[chunk], self.utilities[chunk - 1]
+            worth = best + now - self.smooth * np.abs(now - last[:, None])
+            after.append(worth.argmax(axis=1))
+            best = worth.max(axis=1)
+        rungs = [self.first_rung]
+        for choice in after[::-1]:
+            rungs.append(int(choice[rungs[-1]]))
+        return rungs[1:], float(best[self.first_rung])
+
+    def _played(self, rungs: list[int]) -> Plan:
+        """The plan with what it is worth in the real rule."""
+        if not rungs:
+            return Plan([], -np.inf, np.inf)
+        place, last, total = self.start, self.first_rung, 0.0
+        for chunk, rung in enumerate([self.first_rung, *rungs]):
+            got = self._download(chunk, rung, place)
+            place = (got.slot, got.clock_s, got.buffer_ms)
+            if chunk:
+                now, before = self.utilities[chunk, rung], self.utilities[chunk - 1, last]
+                total += rule.chunk_reward(now, before, got.stall_ms / 1000.0, self.stall_penalty, self.smooth)
+            last = rung
+        return Plan(rungs, float(total), np.inf)
+
+    def _download(self, chunk: int, rung: int, place: tuple[int, float, float]) -> rule.Arrival:
+        links = self.links
+        size = float(self.video.sizes_bytes[chunk, rung])
+        tables = (links.edges_s, links.bytes_per_s, links.latency_ms, 0, int(links.last[0]))
+        return rule.download(*tables, *place, size, self.chunk_ms, 1.0, self.rule)
 
 
-def _first_label(session: Session, links: Links, quiet: rule.Rule, start_slot: int) -> npt.NDArray[np.void]:
-    video, rung = session.video, session.default_quality
-    got = rule.download(
-        links.edges_s,
-        links.bytes_per_s,
-        links.latency_ms,
-        0,
-        int(links.last[0]),
-        start_slot,
-        float(links.edges_s[start_slot]),
-        0.0,
-        float(video.sizes_bytes[0, rung]),
-        video.chunk_s * 1000.0,
-        1.0,
-        quiet,
-    )
-    label = np.zeros(1, dtype=LABEL)
-    label[0] = (got.slot, got.clock_s, got.buffer_ms, got.stall_ms - got.buffer_ms, 0.0, rung, -1)
-    return label
+def _better(one: Plan, other: Plan) -> Plan:
+    """The one that is worth more; the first of equals."""
+    return other if other.total > one.total else one
 
 
-def _trace_back(stages: list[npt.NDArray[np.void]]) -> tuple[list[int], float]:
-    index = int(np.argmax(stages[-1]["value"]))
-    total = float(stages[-1]["value"][index])
+def _trace_back(trail: list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]], index: int) -> list[int]:
     rungs: list[int] = []
-    for labels in stages[:0:-1]:
-        rungs.append(int(labels["rung"][index]))
-        index = int(labels["parent"][index])
-    return rungs[::-1], total
+    for chosen, parents in reversed(trail):
+        rungs.append(int(chosen[index]))
+        index = int(parents[index])
+    return rungs[::-1]
 
 
 class Oracle:
-    """Plays the offline optimum of the session's own trace."""
+    """Plays the offline optimum of the session's own trace, or the best plan found: `exact` says which."""
 
     privileged = True
 
-    def __init__(self, quantum: float = 0.05) -> None:
-        if not quantum > 0:
-            raise ConfigError(f"quantum = {quantum}; it must be above 0")
-        self.quantum = quantum
+    def __init__(self, max_labels: int = MAX_LABELS) -> None:
+        if max_labels < 1:
+            raise ConfigError(f"max_labels = {max_labels}; give 1 or more")
+        self.max_labels = max_labels
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing better is possible in this session."""
+        return self.plan.exact
 
     def reset(self, seed: int, episode: Session) -> None:  # noqa: ARG002 - the protocol's
         """Plan the whole session."""
-        self._plan, self.total = best_rungs(episode, self.quantum)
+        self.plan = best_rungs(episode, max_labels=self.max_labels)
         self._next = 0
 
     def act(self, observation: Observation) -> int:  # noqa: ARG002 - it knows what comes
         """The next rung of the plan."""
-        rung = self._plan[self._next]
+        rung = self.plan.rungs[self._next]
         self._next += 1
         return rung

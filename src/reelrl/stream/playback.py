@@ -31,6 +31,7 @@ class Playback:
     smooth: float  # what switches cost
     rebuffer_s: float
     switches: int
+    optimum: bool = False  # nothing better was possible, and that is proven
     timeline: dict[str, list[float]] = field(repr=False, default_factory=dict)
 
     def row(self) -> dict[str, Any]:
@@ -88,5 +89,6 @@ def play(
         smooth=-float(np.mean(columns["reward_smooth"][1:])),
         rebuffer_s=float(np.sum(columns["rebuffer_s"][1:])),
         switches=int(np.count_nonzero(np.diff(columns["bitrate_kbps"]))),
+        optimum=bool(getattr(controller, "exact", False)),
         timeline={"reward": [0.0, *rewards], **columns} if timeline else {},
     )

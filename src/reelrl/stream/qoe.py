@@ -73,6 +73,8 @@ def _scored(variant: str, video: Video) -> Floats:
             f"{sorted(video.quality) or 'none'}; encode it with `reel ladder`"
         )
     scores = video.quality[variant]
+    if not scores.max() > 0:
+        raise ConfigError(f"qoe = {variant!r}: the ladder's best score is {scores.max():g}; it must be above 0")
     scaled: Floats = scores * (DEFAULT_REBUF_PENALTY / float(scores.max()))
     return scaled
 

@@ -25,6 +25,8 @@ Kind = Literal["json", "cooked", "mahimahi"]
 
 MAX_FILE_BYTES = 32 * 2**20  # an hour at 1 ms per slot fits; a gigabyte by mistake is refused before it is read
 MAX_SLOTS = 2_000_000
+MAX_KBPS = 1e9
+MAX_SLOT_MS = 1e12
 MAX_KBPS_MEDIAN = 1_000_000.0
 MIN_KBPS_PEAK = 10.0
 MAHIMAHI_PACKET_BYTES = 1500
@@ -194,6 +196,12 @@ def check_slots(name: str, durations_ms: Floats, kbps: Floats, latency_ms: Float
         ~(finite(latency_ms) & (latency_ms >= 0)),
         "latencies are finite and 0 or more",
     )
+
+
+def check_rates(name: str, kbps: Floats, durations_ms: Floats) -> None:
+    """Refuse what would give downloads of no time, or moments that a clock cannot tell apart."""
+    _refuse(name, "slot", "bandwidth_kbps", kbps, ~(kbps <= MAX_KBPS), f"a link carries at most {MAX_KBPS:g} kbit/s")
+    _refuse(name, "slot", "duration_ms", durations_ms, ~(durations_ms <= MAX_SLOT_MS), f"at most {MAX_SLOT_MS:g} ms")
 
 
 def check_units(name: str, kbps: Floats, kind: Kind) -> None:

@@ -37,6 +37,7 @@ class Trace:
     def __post_init__(self) -> None:
         for array in (self.edges_s, self.bytes_per_s, self.latency_ms, self.durations_ms):
             array.setflags(write=False)
+        trace_files.check_rates(self.name, self.kbps, self.durations_ms)
         if not np.any(self.bytes_per_s * np.diff(self.edges_s) > 0):
             raise ContentError(
                 f"{self.name}: all {len(self)} slots carry 0 kbps, so no chunk ever arrives; give a trace "
