@@ -32,7 +32,7 @@ def ladders(draw: st.DrawFn, chunks: int, max_rungs: int) -> Ladder:
     """0.1 to 40 Mbit/s, segments that vary in size and score."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     rungs = draw(st.integers(2, max_rungs))
-    kbps = np.sort(np.exp(rng.uniform(np.log(100), np.log(40_000), rungs))) + np.arange(rungs)
+    kbps = np.sort(np.exp(rng.uniform(np.log(100), np.log(40_000), rungs))) + np.arange(rungs, dtype=np.float64)
     chunk_s = draw(st.one_of(st.sampled_from([1.0, 2.0, 4.0, 10.0]), st.floats(1.0, 10.0)))
     vary = rng.uniform(0.6, 1.5, (chunks, 1)) if draw(st.booleans()) else 1.0
     sizes = np.round(kbps * chunk_s * 125.0 * vary * np.ones((chunks, 1)))

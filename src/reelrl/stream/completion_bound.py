@@ -107,7 +107,7 @@ def bounds(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
-def _arrival_ms(line: Any, at_ms: float, size: float) -> float:
+def _arrival_ms(line: Any, at_ms: float, size: float) -> Any:
     """When a chunk asked for at `at_ms` has arrived, on the link's own clock; infinity beyond the timeline."""
     slots = line.trip_ms.shape[0]
     slot = np.searchsorted(line.time_ms, at_ms, side="right") - 1
@@ -130,7 +130,7 @@ def _arrival_ms(line: Any, at_ms: float, size: float) -> float:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
-def _hope_at(grid: Any, chunk: int, late_ms: float, stall_ms: float, rung: int) -> float:
+def _hope_at(grid: Any, chunk: int, late_ms: float, stall_ms: float, rung: int) -> Any:
     cells, levels = grid.hope.shape[1], grid.hope.shape[2]
     cell = min(max(int((late_ms + grid.cap_ms - SLACK_MS) / grid.cell_ms), 0), cells - 1)
     corner_ms = cell * grid.cell_ms - grid.cap_ms

@@ -35,7 +35,7 @@ LABEL = np.dtype(
 )
 
 
-def round_trip_ms(links: Any, slot: int, clock_s: float, rule_: Any, wrap_s: float) -> float:
+def round_trip_ms(links: Any, slot: int, clock_s: float, rule_: Any, wrap_s: float) -> Any:
     """How long until bytes can flow, at best: a player that waits for a slot with a faster answer may be quicker."""
     soonest = rule_.rtt_ms + (links.latency_ms[slot] if rule_.slot_latency else 0.0)
     if not rule_.slot_latency:
