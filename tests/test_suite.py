@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,7 +15,8 @@ TIERS = re.findall(r'^  "(\w+): tier ', (ROOT / "pyproject.toml").read_text(enco
 
 
 def make(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(["make", "-n", *words], cwd=ROOT, env=own, capture_output=True, text=True, check=False)
 
 
 def test_every_tier_is_explained_and_left_out_of_the_default() -> None:
