@@ -104,11 +104,11 @@ def threads_fall_to(count: int, within_s: float = HANG_S) -> bool:
     return thread_count() <= count
 
 
-def all_threads_rest() -> bool:
+def all_threads_rest(which: str = "*") -> bool:
     """Whether every other thread of this process sleeps, at ten looks in a row: none of them has work or a turn."""
     own = threading.get_native_id()
     for _ in range(10):
-        for task in Path("/proc/self/task").iterdir():
+        for task in Path("/proc/self/task").glob(which):
             with suppress(FileNotFoundError, ProcessLookupError):
                 if int(task.name) != own and (task / "stat").read_text().rpartition(")")[2].split()[0] != "S":
                     return False

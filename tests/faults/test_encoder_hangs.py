@@ -19,8 +19,17 @@ from reelrl.encode import EncoderSession
 from reelrl.encode.backends import encoder_class
 from reelrl.encode.lane import Lane
 from reelrl.errors import EncoderError, EncoderTimeout
-from tests.encode.makers import BACKENDS, hurry, run_python, scene, settings_for, thread_count, threads_fall_to
-from tests.waiting import HANG_S
+from tests.encode.makers import (
+    BACKENDS,
+    all_threads_rest,
+    hurry,
+    run_python,
+    scene,
+    settings_for,
+    thread_count,
+    threads_fall_to,
+)
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -197,6 +206,8 @@ def test_a_process_that_forgets_to_close_ends_well(backend: str) -> None:
 
 
 def press_ctrl_c() -> None:
+    """Once the main thread waits: Python notices a signal that comes just before a wait only after it."""
+    until(lambda: all_threads_rest(str(os.getpid())))
     os.kill(os.getpid(), signal.SIGINT)
 
 
