@@ -10,9 +10,10 @@ import hashlib
 import json
 import math
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from reelrl import __version__, config
 from reelrl.act.coop_config import VZCoopConfig
@@ -92,6 +93,10 @@ class FileFacts:
 
     sha256: str
     bytes: int
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256) or self.bytes < 0:
+            raise ConfigError(f"{self.sha256[:70]!r} and {self.bytes} bytes cannot be facts of a file")
 
     @classmethod
     def of(cls, path: Path) -> FileFacts:
@@ -177,19 +182,19 @@ class Manifest:
         try:
             manifest = cls(
                 settings=config.from_mapping(RecordingSettings, data["settings"], origin=path),
-                maps={name: MapEntry(entry["scenario"], _files(entry)) for name, entry in data["maps"].items()},
-                matches=[MatchEntry(**{**entry, "files": _files(entry)}) for entry in data["matches"]],
+                maps={name: config.from_mapping(MapEntry, entry) for name, entry in data["maps"].items()},
+                matches=[config.from_mapping(MatchEntry, entry) for entry in data["matches"]],
                 made_by=str(data["made_by"]),
             )
         except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise ContentError(f"{path} is not as reelrl writes it ({error!r}); copy it again") from error
-        for name in [f"maps/{each}.json" for each in manifest.maps] + [f"matches/{m.id}" for m in manifest.matches]:
+        needed = [(f"maps/{name}.json", entry.files) for name, entry in manifest.maps.items()]
+        needed += [(f"matches/{entry.id}/{LABELS}", entry.files) for entry in manifest.matches]
+        for name, files in needed:
             inside(folder, name)
+            if name not in files:
+                raise ContentError(f"{path} does not list {name[:200]!r}; copy it again")
         return manifest
-
-
-def _files(entry: dict[str, Any]) -> dict[str, FileFacts]:
-    return {name: FileFacts(**facts) for name, facts in entry["files"].items()}
 
 
 @contextmanager
