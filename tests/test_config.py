@@ -234,3 +234,8 @@ def test_a_binary_file_is_refused(tmp_path: Path, read: Callable[..., Any]) -> N
     (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         read(*([Training] if read is config.load else []), tmp_path / "a.yaml")
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero has more than 4,194,304 bytes"):
+        config.read_yaml("/dev/zero")

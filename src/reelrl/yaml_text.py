@@ -86,6 +86,7 @@ for _tag, _pattern, _first in (
 
 LARGEST_TEXT = 2**20
 MOST_ITEMS = 100_000
+_LARGEST_FILE = 4 * LARGEST_TEXT  # a character of UTF-8 has four bytes at most
 
 
 def parse(text: str, origin: str) -> Any:
@@ -106,7 +107,11 @@ def parse(text: str, origin: str) -> Any:
 def read(path: str | Path, *, error: type[ReelError] = ConfigError) -> Any:
     """The plain value in a file of UTF-8 text; `error` is raised where it cannot be read."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as file:  # it may be a pipe or a device, whose end nobody knows
+            data = file.read(_LARGEST_FILE + 1)
+        if len(data) > _LARGEST_FILE:
+            raise error(f"{path} has more than {_LARGEST_FILE:,} bytes; YAML of settings is short: give such a file")
+        text = data.decode("utf-8")
     except OSError as problem:
         raise error(explain_os_error(problem, path, "read")) from problem
     except UnicodeDecodeError as problem:
