@@ -267,3 +267,8 @@ def test_scores_that_cannot_be_scaled_are_refused(score: float) -> None:
     video = read_ladder(bumpy_ladder(4).as_json() | {"psnr": [[score] * 6] * 4}).video()
     with pytest.raises(ConfigError, match="best score is"):
         Qoe(variant="psnr").utilities(video)
+
+
+def test_a_trace_that_lasts_for_ages_is_described_too() -> None:
+    stats = describe(Trace.from_slots("t", [1000, 2000] + [1e12] * 1000, [2000, 50] + [3000] * 1000))
+    assert stats.duration_s == pytest.approx(1e12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 OUTAGE_BELOW_KBPS = 100.0
 OUTAGE_AT_LEAST_S = 10.0
+_MOST_SECONDS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def outage_lengths_s(trace: Trace) -> list[float]:
 
 
 def _lag1(trace: Trace) -> float:
-    seconds = np.arange(trace.edges_s[0], trace.edges_s[-1], 1.0)
+    # A slot may last for years; what is beyond the first weeks would only cost memory.
+    seconds = trace.edges_s[0] + np.arange(min(math.ceil(trace.duration_s), _MOST_SECONDS))
     rates = trace.kbps[np.clip(np.searchsorted(trace.edges_s, seconds, side="right") - 1, 0, len(trace) - 1)]
     if len(rates) < 3 or rates[:-1].std() == 0 or rates[1:].std() == 0:
         return 0.0
