@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -109,3 +110,9 @@ def test_a_file_that_is_no_rule_is_refused_and_nothing_in_it_is_run(tmp_path: Pa
     (tmp_path / "rule.json").write_text(text)
     with pytest.raises(ReelError, match=r"reel fit minigop|fit it anew|finite ones"):
         load_controller(str(tmp_path / "rule.json"))
+
+
+def test_a_pipe_in_place_of_a_rule_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rule.json")
+    with pytest.raises(CheckpointError, match="a pipe"):
+        Imitation.load(tmp_path / "rule.json")

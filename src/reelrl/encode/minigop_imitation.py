@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +15,11 @@ from reelrl.encode.minigop_controllers import RateModel, relative_errors
 from reelrl.errors import CheckpointError
 from reelrl.files import write_atomic
 from reelrl.plain_data import parse_object
+from reelrl.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -53,7 +54,7 @@ class Imitation(RateModel):
     @classmethod
     def load(cls, path: str | Path) -> Imitation:
         try:
-            told = parse_object(Path(path).read_bytes())
+            told = parse_object(read_regular(path, follow_links=True))
             if told["inputs"] != list(INPUTS):
                 raise CheckpointError(f"{path} sees {told['inputs']}, this version shows {list(INPUTS)}; fit it anew")
             return cls(told["weights"], told["facts"])
