@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from reelrl import config
 from reelrl.act.location.eyes_net import OF_A_PLACE, EyesNet, EyesSettings, somebody
 from reelrl.act.location.glances import CELLS, cells_of, on_columns
 from reelrl.act.location.in_view import in_view
@@ -139,3 +140,14 @@ def test_what_is_in_view_lies_before_the_player_and_not_behind_walls() -> None:
     wall = np.concatenate([PLAN.walls, [[100, 0, 100, 200]]])
     walled = type(PLAN)(PLAN.name, wall, PLAN.places, PLAN.boxes)
     assert in_view(walled, middle_of_the_west, np.array([0.0]))[0][[1, 3]].max() < 0.02
+
+
+def test_sizes_that_no_net_can_have_are_refused(tmp_path: Path) -> None:
+    """Found by `make faults`: torch refuses them with an error of its own."""
+    from safetensors.numpy import save_file
+
+    model = net()
+    text = config.dumps(model.settings).replace("embed_dim: 8", f"embed_dim: {2**63}")
+    save_file({}, tmp_path / "eyes.safetensors", {"eyes": text})
+    with pytest.raises(CheckpointError, match=r"eyes.safetensors holds no eyes"):
+        EyesNet.load(tmp_path / "eyes.safetensors")

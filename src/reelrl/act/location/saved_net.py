@@ -46,6 +46,6 @@ def load_net(net_type: type[Net], settings_type: type[Any], key: str, path: str 
         net.load_state_dict(tensors)
     except OSError as error:
         raise CheckpointError(explain_os_error(error, path, "read")) from error
-    except (SafetensorError, KeyError, ConfigError, RuntimeError) as error:
+    except (SafetensorError, KeyError, ConfigError, RuntimeError, TypeError, OverflowError) as error:
         raise CheckpointError(f"{path} holds no {name} ({error}); give {give}") from error
     return net.eval()
