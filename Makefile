@@ -2,6 +2,7 @@
 #
 #   PYTHON=python3.12      the Python that .venv is made with (3.11 to 3.13)
 #   TORCH_INDEX=URL        another package index for torch, e.g. one with a CPU-only or CUDA build
+#   MINUTES=3 SEED=7       how long `make faults` and `make soak` take; where the chance of `make faults` comes from
 #   WORKERS=1              processes that share the tests; otherwise one per core, up to four
 #   MINUTES=20 TURN=3      of test-TIER: begin no test later than that; with another file at each turn
 
@@ -21,7 +22,7 @@ TIERS := $(shell sed -n 's/^  "\([a-z]*\): tier .*/\1/p' pyproject.toml)
 ANY_TIER := $(shell echo $(TIERS) | sed 's/ / or /g')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test test-fast lint format bench clean
+.PHONY: help setup browser demo test test-fast lint format bench faults soak clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-zA-Z%-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,11 +64,19 @@ format: $(READY)  ## put the code into shape
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+# Every part of a campaign can be repeated: make faults SEED=7 ONLY=videos TRIAL=17
+faults: $(READY)  ## break inputs, saves, disks and players: an hour, or MINUTES=3
+	@$(BIN)/python -m tests.campaign --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(TRIAL),--trial $(TRIAL))
+
+soak: $(READY)  ## mixed work for an hour, or MINUTES=5: whether what is held stays flat
+	@$(BIN)/python -m tests.campaign.soak --minutes $(or $(MINUTES),60)
+
 bench: $(READY)  ## speed, as ratios in one run
 	@set -e; for file in benchmarks/[!_]*.py; do echo "bench  $$file"; $(BIN)/python "$$file"; done
 
 clean:  ## remove caches and what the demo left; .venv and runs/ stay
-	@rm -rf demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf demo dist build faults .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Torch goes first, so that TORCH_INDEX decides its build before anything else pulls one in. BenchMARL goes last and

@@ -1,0 +1,147 @@
+"""Every kind of run, as small as can be: the words after `reel`, and what must be equal after kill and resume."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from reelrl import config, yaml_text
+from reelrl.runs import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Words = list[str]
+
+
+def _set(**settings: object) -> Words:
+    return [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+
+
+def superblock(data: Path, root: Path) -> Words:
+    clip = "generated:street?size=128x96&frames=6"
+    short = ["--total-iteration", "6", "--eval-freq", "20", "--save-freq", "12", "--n-steps", "10"]
+    return ["superblock", "--file", clip, "--output-dir", str(root), *short, *_set(learner__hidden="[8]")]
+
+
+def minigop(data: Path, root: Path) -> Words:
+    clips = ["generated:cuts?size=64x64&frames=40", "generated:street?size=64x64&frames=36"]
+    quick = _set(preset=12, sac__starts=4, sac__batch_size=4, sac__hidden="[8]", qps="[40,44]")
+    return ["minigop", "--output-dir", str(root), "--base", "none", *quick, "--clip", *clips, "--epochs", "3"]
+
+
+def abr(data: Path, root: Path) -> Words:
+    return ["abr", "--runs", str(root), *_set(steps=6000, players=32, links=20, validate_every=1, hidden=16)]
+
+
+def autoencoder(data: Path, root: Path) -> Words:
+    small = _set(model__widths="[[2,2],[2,2],[2,2]]", log_every=4, save_every=4)
+    return [
+        "autoencoder",
+        "--output-dir",
+        str(root),
+        "--source",
+        "ale:Breakout",
+        "--device",
+        "cpu",
+        "--frames",
+        "12",
+        *small,
+    ]
+
+
+def eyes(data: Path, root: Path) -> Words:
+    net = _set(net__channels="[8,8]", net__blocks="[0,0]", net__embed_dim=32, net__column_dim=16)
+    return ["eyes", _matches(data), "--output-dir", str(root), "--epochs", "3", *net, *_set(stride=4, batch=16)]
+
+
+def location(data: Path, root: Path) -> Words:
+    encoder = _set(
+        encoder__model_type="cnn", encoder__channels="[4]", encoder__embed_dim=16, encoder__freeze_backbone="true"
+    )
+    net = _set(net__proj_dim=16, net__fused_agent_dim=16, net__hidden_dim=32, matches_per_batch=3, moments_of_each=4)
+    samples = _set(samples__frames=2, samples__stride=2, samples__ahead_s=1.0)
+    return ["location", _matches(data), "--output-dir", str(root), "--epochs", "3", *encoder, *net, *samples]
+
+
+def doom(data: Path, root: Path) -> Words:
+    from tests.act.small_training import small_training
+
+    small = config.to_mapping(small_training(max_n_frames=36))
+    words = ["doom", "--output-dir", str(root)]
+    for part in ("task", "actor", "critic", "experiment"):
+        path = data / f"{part}.yaml"
+        path.write_text(yaml_text.write(small[part]))
+        words += [f"--{part}", str(path)]
+    return words
+
+
+TRAININGS: dict[str, Callable[[Path, Path], Words]] = {
+    "superblock": superblock,
+    "minigop": minigop,
+    "abr": abr,
+    "autoencoder": autoencoder,
+    "eyes": eyes,
+    "location": location,
+    "doom": doom,
+}
+
+
+def _matches(data: Path) -> str:
+    from tests.act.location.written_matches import write_matches
+
+    folder = data / "matches"
+    if not folder.exists():
+        write_matches(folder, 6, rows=40)
+    return str(folder)
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """What a run that ended left, but for its clocks: the last checkpoint, the logs, the policies."""
+    run = RunFolder(folder)
+    saved = run.checkpoints.latest()
+    if saved is None:
+        raise RuntimeError(f"{folder} has no checkpoint")
+    return {
+        "step": saved.step,
+        "tensors": {name: (array.dtype.str, array.tobytes()) for name, array in saved.tensors.items()},
+        "state": json.dumps(_without_clocks({key: value for key, value in saved.state.items() if key != "logs"})),
+        "metrics": [_without_clocks(line) for line in run.metrics()],
+        "episodes": [_without_clocks(line) for line in run.episodes()],
+        "policies": {path.name: path.read_bytes() for path in sorted(run.artifacts.glob("*.safetensors"))},
+    }
+
+
+def _without_clocks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_clocks(item) for key, item in value.items() if not _is_clock(key)}
+    return [_without_clocks(item) for item in value] if isinstance(value, list) else value
+
+
+def _is_clock(key: str) -> bool:
+    return key == "t" or key.endswith(("time_s", "elapsed_s", "wall_s", "seconds", "per_s", "cpu_s")) or "timer" in key
+
+
+def restored_doom_differs(folder: Path) -> list[str]:
+    """Names of what a Doom training does not have again after its checkpoint is restored; an engine can't be saved."""
+    import numpy as np
+
+    from reelrl.act import doom_training, state_tree
+    from reelrl.act.training import DoomExperiment
+
+    run = RunFolder(folder)
+    checkpoint = run.checkpoints.latest()
+    if checkpoint is None:
+        return ["there is no checkpoint"]
+    experiment = DoomExperiment(run.settings(doom_training.DoomTraining), seed=5)
+    experiment.restore(checkpoint)
+    arrays, plain = state_tree.split(experiment.state_dict())
+    frames = experiment.total_frames
+    experiment.close()
+    found, saved = dict(plain[1]), dict(checkpoint.state["experiment"][1])
+    kept = checkpoint.tensors
+    differ = [name for name in arrays if name not in kept or not np.array_equal(arrays[name], kept[name])]
+    differ = [name for name in differ if name != "collector.traj_pool.traj_id"]  # matches begin anew
+    differ += [name for name in ("chance", "optimisers") if found[name] != saved[name]]
+    return differ + ([f"{frames} frames of {checkpoint.step}"] if frames != checkpoint.step else [])
