@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Where trainers keep the weights in a file that also holds other things.
 INNER = ("model_state_dict", "state_dict", "model")
+# What torch's reader of plain pickles stumbles over in a damaged one, besides what it refuses.
+_STUMBLES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError)
 
 
 def save_weights(model: StreamingAutoEncoder, path: str | Path) -> None:
@@ -63,7 +65,7 @@ def _read(path: Path) -> dict[str, Tensor]:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise CheckpointError(explain_os_error(error, path, "read")) from error
-    except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
+    except (SafetensorError, pickle.UnpicklingError, EOFError, *_STUMBLES) as error:
         why = str(error).strip().partition("\n")[0]
         raise CheckpointError(
             f"{path} holds no plain weights ({why}); give a .safetensors file or a state dict saved by torch"
