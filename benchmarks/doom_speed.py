@@ -30,9 +30,11 @@ from typing import Any, Protocol
 import numpy as np
 import vizdoom
 
-from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig, match, scenario
-from reelrl.act.player_process import BUTTONS
-from reelrl.act.ports import free_port
+from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig
+from reelrl.act.doom import match
+from reelrl.act.doom.player_process import BUTTONS
+from reelrl.act.doom.ports import free_port
+from reelrl.act.doom.scenarios import find as scenario
 
 SKIP = 4
 MOST_STEPS = 400  # a block stays inside one episode

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
-from reelrl.content.generated import generated_clip
+from reelrl.content.generated.clips import generated_clip
+from reelrl.encode.codecs.settings import SUPERBLOCK
 from reelrl.encode.features import FeatureExtractor
-from reelrl.encode.settings import SUPERBLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ import sys
 
 from reelrl.content import open_clip
 from reelrl.encode import EncoderSession, EncoderSettings
-from reelrl.encode.quiet import ThreadWatch
+from reelrl.encode.codecs.resting_threads import ThreadWatch
 from reelrl.errors import EncoderTimeout
 
 FRAMES = 24

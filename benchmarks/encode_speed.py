@@ -9,7 +9,7 @@ low delay, fixed QP, one encoder thread.
   full   a QP and a random superblock map per frame, reconstruction and PSNR, against bare
   late   frames of the last quarter of a long stream against those of the first; and the memory it grew by
 
-PyAV locks up now and then on a busy machine (see `reelrl.encode.quiet`); such a run is killed and counted.
+PyAV locks up now and then on a busy machine (see `resting_threads`); such a run is killed and counted.
 """
 
 from __future__ import annotations

@@ -19,15 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from reelrl.encode.handshake_encoder import HandshakeEncoder
-from reelrl.encode.handshake_folder import TRAINER, HandshakeFolder
-from reelrl.encode.minigop import MiniGopRequest
+from reelrl.encode.handshake.encoder_side import HandshakeEncoder
+from reelrl.encode.handshake.folder import TRAINER, HandshakeFolder
+from reelrl.encode.minigop.protocols import MiniGopRequest
 
 IDLE_S = 10.0
-DEAF = "import reelrl.folder_events as events; events._watch = lambda _folder: -1\n"
+DEAF = "import reelrl.storage.folder_events as events; events._watch = lambda _folder: -1\n"
 ANSWERER = """
 import sys
-from reelrl.encode.handshake_folder import HandshakeFolder, TRAINER
+from reelrl.encode.handshake.folder import HandshakeFolder, TRAINER
 folder, count = HandshakeFolder(sys.argv[1]), int(sys.argv[2])
 lock = folder.lock(TRAINER)
 print("ready", flush=True)
@@ -37,7 +37,7 @@ for mg in range(count):
 """
 IDLER = """
 import sys, time
-from reelrl.encode.handshake_folder import HandshakeFolder
+from reelrl.encode.handshake.folder import HandshakeFolder
 cpu, wall = time.process_time(), time.monotonic()
 HandshakeFolder(sys.argv[1]).wait(0, "rq", float(sys.argv[2]))
 print((time.process_time() - cpu) / (time.monotonic() - wall))

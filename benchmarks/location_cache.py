@@ -18,14 +18,14 @@ from pathlib import Path
 
 import torch
 
+from reelrl.act.location.dataset import Scenes
 from reelrl.act.location.embeddings import Clips, Store
-from reelrl.act.location.eyes import Thumbnails
+from reelrl.act.location.row_encoders import Thumbnails
 from reelrl.act.location.samples import SampleSettings
-from reelrl.act.location.scenes import Scenes
-from reelrl.act.location.training import LocationTrainer, LocationTraining
-from reelrl.act.recording.collection import Collection
+from reelrl.act.location.train import LocationTrainer, LocationTraining
+from reelrl.act.recording.collect import Collection
 from reelrl.act.recording.manifest import RecordingSettings
-from reelrl.runs import Run
+from reelrl.runs.folder import Run
 
 MATCHES, SECONDS, ROUNDS, LEAST = 4, 5.0, 2, 10.0
 

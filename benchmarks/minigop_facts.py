@@ -16,21 +16,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reelrl.content.sources import open_clip
-from reelrl.encode.coding import encode_packets
+from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.features import analyse, clip_features
-from reelrl.encode.minigop_bits import LEAST_INTRA, STILL
-from reelrl.encode.minigop_controllers import CrfReplay
-from reelrl.encode.minigop_preparation import Preparation
-from reelrl.encode.minigop_probe import probe
-from reelrl.encode.minigop_record import by_number
-from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import LOW_DELAY
-from reelrl.encode.minigop_start import Taste, taste
-from reelrl.evaluation.bd_rate import Point, bd_rate
+from reelrl.encode.minigop.controllers.bits import LEAST_INTRA, STILL
+from reelrl.encode.minigop.controllers.rules import CrfReplay
+from reelrl.encode.minigop.preparation import Preparation
+from reelrl.encode.minigop.probe import probe
+from reelrl.encode.minigop.record import by_number
+from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source import LOW_DELAY
+from reelrl.encode.minigop.starting_qp import Taste, taste
+from reelrl.report.bd_rate import Point, bd_rate
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
-    from reelrl.encode.minigop_run import MiniGopRun
+    from reelrl.encode.minigop.run import MiniGopRun
 
 CLIPS = tuple(
     f"generated:{style}?size=256x144" for style in ("street", "pan", "water", "talk", "screen", "cuts", "noise")

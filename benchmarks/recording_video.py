@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reelrl.act.match import Match
+from reelrl.act.doom.match import Match
 from reelrl.act.recording.labels import row_of
 from reelrl.act.recording.manifest import TICRATE, RecordingSettings
 from reelrl.act.recording.roaming import RoamingTeam
 from reelrl.act.recording.survey import survey
-from reelrl.content.random_access import RandomAccessVideo
+from reelrl.content.read.random_access import RandomAccessVideo
 from reelrl.names import VIDEO_WRITERS, resolve
 
 if TYPE_CHECKING:

@@ -24,22 +24,22 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reelrl.content.feed_process import FeedProcess
-from reelrl.evaluation import autoencoder_pass
-from reelrl.evaluation.autoencoder_entries import entries
-from reelrl.evaluation.autoencoder_model import background_of
-from reelrl.evaluation.autoencoder_pass import NAMES, Pass
-from reelrl.evaluation.autoencoder_scores import Scores
-from reelrl.see.frames import to_input
+from reelrl.content.feeds.process import FeedProcess
+from reelrl.see.frames.preprocess import to_input
+from reelrl.see.frames.source import GAMES
+from reelrl.see.measures.baselines import Yardsticks, through_small
+from reelrl.see.measures.scores import Scores
+from reelrl.see.measures.trained import background_of
+from reelrl.see.race import one_pass as autoencoder_pass
+from reelrl.see.race.contestants import entries
+from reelrl.see.race.one_pass import NAMES, Pass
 from reelrl.see.result import LearnResult
 from reelrl.see.settings import FRAME_SIZE
-from reelrl.see.sources import GAMES
-from reelrl.see.yardsticks import Yardsticks, through_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reelrl.see.step import Step
+    from reelrl.see.execution import Step
 
 
 def idle_step(learners: int, device: str) -> Step:

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reelrl.see.frames import to_input
+from reelrl.see.frames.preprocess import to_input
+from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.settings import AutoEncoderSettings
-from reelrl.see.streaming import StreamingAutoEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

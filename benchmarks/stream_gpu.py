@@ -27,14 +27,14 @@ if importlib.util.find_spec("gymnasium") is None or importlib.util.find_spec("re
     sys.modules["reelrl"] = package
 
 from reelrl.agents.ppo import Ppo, PpoSettings, follow  # noqa: E402
-from reelrl.stream.ladders import Ladder, nominal_ladder, read_ladder  # noqa: E402
-from reelrl.stream.players import TorchPlayers  # noqa: E402
-from reelrl.stream.policy import make_policy  # noqa: E402
-from reelrl.stream.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools  # noqa: E402
-from reelrl.stream.rule import named_rule  # noqa: E402
-from reelrl.stream.simulator import Environment  # noqa: E402
-from reelrl.stream.torch_env import TorchAbr  # noqa: E402
-from reelrl.stream.traces import Trace  # noqa: E402
+from reelrl.stream.controllers.network import make_policy  # noqa: E402
+from reelrl.stream.data.ladders import Ladder, nominal_ladder, read_ladder  # noqa: E402
+from reelrl.stream.data.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools  # noqa: E402
+from reelrl.stream.data.traces import Trace  # noqa: E402
+from reelrl.stream.rollout_envs import TorchPlayers  # noqa: E402
+from reelrl.stream.simulator.environment import Environment  # noqa: E402
+from reelrl.stream.simulator.rule import named_rule  # noqa: E402
+from reelrl.stream.simulator.torch_env import TorchAbr  # noqa: E402
 from reelrl.stream.validation import Validator  # noqa: E402
 
 Pools = dict[str, list[Trace]]
@@ -65,7 +65,7 @@ def export(path: Path, count: int, outage_share: float) -> None:
 
 def convert(source: Path, target: Path) -> None:
     """A policy that was trained where safetensors was missing, as `reel evaluate abr` reads it."""
-    from reelrl.stream.learned import save_policy
+    from reelrl.stream.controllers.learned import save_policy
 
     with np.load(source, allow_pickle=False) as saved:
         tensors = {name: torch.from_numpy(saved[name]) for name in saved.files if name[0].isdigit()}

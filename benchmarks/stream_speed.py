@@ -18,18 +18,18 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.stream.pensieve_twin import PensieveTwin
+from tests.stream.simulator.pensieve_twin import PensieveTwin
 
-from reelrl.stream.env import ABREnv
-from reelrl.stream.ladders import read_ladder
-from reelrl.stream.mpc import RobustMpc, best_first_rung
-from reelrl.stream.oracle import best_rungs
-from reelrl.stream.pools import data_folder, training_pool
-from reelrl.stream.rule import named_rule
-from reelrl.stream.session import Session
-from reelrl.stream.torch_env import TorchAbr
-from reelrl.stream.traces import Trace, read_traces
-from reelrl.stream.vector import AbrVectorEnv
+from reelrl.stream.controllers.mpc import RobustMpc, best_first_rung
+from reelrl.stream.controllers.oracle import best_rungs
+from reelrl.stream.controllers.protocol import Session
+from reelrl.stream.data.ladders import read_ladder
+from reelrl.stream.data.pools import data_folder, training_pool
+from reelrl.stream.data.traces import Trace, read_traces
+from reelrl.stream.simulator.env import ABREnv
+from reelrl.stream.simulator.rule import named_rule
+from reelrl.stream.simulator.torch_env import TorchAbr
+from reelrl.stream.simulator.vector_env import AbrVectorEnv
 
 if TYPE_CHECKING:
     from collections.abc import Callable

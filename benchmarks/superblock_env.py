@@ -25,9 +25,9 @@ import numpy as np
 
 from reelrl.content import open_clip
 from reelrl.encode import EncoderSession, EncoderSettings, SuperblockQpEnv
-from reelrl.encode.block_error import block_sse
-from reelrl.encode.coding import first_pass, wants_statistics
-from reelrl.encode.weighting import weighted_psnr
+from reelrl.encode.codecs.whole_clip import first_pass, wants_statistics
+from reelrl.encode.superblock.block_error import block_sse
+from reelrl.encode.superblock.weighting import weighted_psnr
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -60,11 +60,17 @@ def public_names(package: str) -> str:
 
 def settings() -> str:
     """The settings of every train command: dotted key, type, default."""
-    parts = ["# Settings\n\nChanged by `--set key=value` or a YAML file given to `--config`. Dots lead into nested settings.\n"]
+    parts = [
+        "# Settings\n\nChanged by `--set key=value` or a YAML file given to `--config`. Dots lead into nested settings.\n"
+    ]
     for command, target in names.SETTINGS.items():
         kind = _object(target)
-        rows = "\n".join(f"| `{key}` | {_escaped(type_)} | {_escaped(default)} |" for key, type_, default in _fields(kind))
-        parts.append(f"## `reel {command}`: `{kind.__name__}`\n\n{_docstring(kind, below=2)}\n\n| key | type | default |\n|---|---|---|\n{rows}\n")
+        rows = "\n".join(
+            f"| `{key}` | {_escaped(type_)} | {_escaped(default)} |" for key, type_, default in _fields(kind)
+        )
+        parts.append(
+            f"## `reel {command}`: `{kind.__name__}`\n\n{_docstring(kind, below=2)}\n\n| key | type | default |\n|---|---|---|\n{rows}\n"
+        )
     return "\n".join(parts)
 
 

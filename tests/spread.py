@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ENGINES = (
-    "tests/act/test_*.py",
+    "tests/act/doom/test_*.py",
+    "tests/act/marl/test_*.py",
+    "tests/act/video/test_*.py",
     "tests/act/recording/*.py",
-    "tests/cli/*doom*.py",
-    "tests/cli/test_interrupts.py",
+    "tests/cli/doom/test_*.py",
+    "tests/cli/compare/test_doom.py",
+    "tests/cli/train/test_interrupts.py",
     "tests/faults/test_doom.py",
     "tests/faults/test_encoder_hangs.py",
-    "tests/encode/test_concurrency.py",
+    "tests/encode/codecs/test_concurrency.py",
 )
 
 

@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from reelrl import checkpoint_file, config, names, yaml_text
-from reelrl.checkpoints import Checkpoints
+from reelrl import names
 from reelrl.cli.main import main
 from reelrl.errors import CheckpointError, ConfigError, ReelError
 from reelrl.file_trust import SCHEMES, is_foreign, trusting_files
-from reelrl.policy_file import Policy
-from reelrl.runs import Run, RunFolder
+from reelrl.runs import checkpoint_file
+from reelrl.runs.checkpoints import Checkpoints
+from reelrl.runs.folder import Run, RunFolder
+from reelrl.runs.policy_file import Policy
+from reelrl.settings import config, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,7 +100,7 @@ def test_trust_ends_with_its_block_and_no_is_no(canary: Canary) -> None:
 
 
 def minigop_policy(path: Path, **facts: Any) -> Path:
-    from reelrl.encode.minigop_state import NAMES
+    from reelrl.encode.minigop.state import NAMES
 
     layer = (np.zeros((1, len(NAMES)), np.float32), np.zeros(1, np.float32))
     usual = {"stage": "minigop", "sees": list(NAMES), "base": None, "max_delta": 1.5}
@@ -115,7 +117,7 @@ def map_policy(path: Path, **facts: Any) -> Path:
 
 @pytest.mark.parametrize("base", [CANARY, f"{CANARY}(3)", "os:_exit(42)"])
 def test_a_minigop_policy_corrects_a_controller_of_ours_only(canary: Canary, base: str) -> None:
-    from reelrl.encode.learned_minigop import load_controller
+    from reelrl.encode.minigop.controllers.learned import load_controller
 
     path = minigop_policy(canary.folder / "p.safetensors", base=base)
     with pytest.raises(CheckpointError, match=r"p\.safetensors.*--trust"):
@@ -124,7 +126,7 @@ def test_a_minigop_policy_corrects_a_controller_of_ours_only(canary: Canary, bas
 
 
 def test_a_trusted_policy_may_correct_a_foreign_controller(canary: Canary) -> None:
-    from reelrl.encode.learned_minigop import LearnedMiniGop
+    from reelrl.encode.minigop.controllers.learned import LearnedMiniGop
 
     path = minigop_policy(canary.folder / "p.safetensors", base=CANARY)
     with trusting_files():
@@ -132,7 +134,7 @@ def test_a_trusted_policy_may_correct_a_foreign_controller(canary: Canary) -> No
 
 
 def test_a_policy_that_corrects_itself_is_refused(tmp_path: Path) -> None:
-    from reelrl.encode.learned_minigop import LearnedMiniGop
+    from reelrl.encode.minigop.controllers.learned import LearnedMiniGop
 
     path = minigop_policy(tmp_path / "p.safetensors", base=str(tmp_path / "p.safetensors"))
     with pytest.raises(CheckpointError):
@@ -143,7 +145,7 @@ def test_a_policy_that_corrects_itself_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [..., 3, ["rate-model"], "rate-modle", "rate-model(", {"a": 1}])
 def test_odd_bases_of_a_policy_are_refused(tmp_path: Path, wrong: Any) -> None:
-    from reelrl.encode.learned_minigop import LearnedMiniGop
+    from reelrl.encode.minigop.controllers.learned import LearnedMiniGop
 
     with pytest.raises(CheckpointError, match=r"p\.safetensors"):
         LearnedMiniGop(minigop_policy(tmp_path / "p.safetensors", base=wrong))
@@ -151,7 +153,7 @@ def test_odd_bases_of_a_policy_are_refused(tmp_path: Path, wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [..., None, "3", [1.5], True, float("nan"), float("inf"), 10**400])
 def test_odd_reaches_of_a_policy_are_refused(tmp_path: Path, wrong: Any) -> None:
-    from reelrl.encode.learned_minigop import LearnedMiniGop
+    from reelrl.encode.minigop.controllers.learned import LearnedMiniGop
 
     with pytest.raises(CheckpointError, match=r"p\.safetensors"):
         LearnedMiniGop(minigop_policy(tmp_path / "p.safetensors", max_delta=wrong))
@@ -161,7 +163,7 @@ def test_odd_reaches_of_a_policy_are_refused(tmp_path: Path, wrong: Any) -> None
     "facts", [{"state": CANARY}, {"state": 3}, {"normalisation": {"mean": [1]}}, {"state": "os:x"}]
 )
 def test_a_map_policy_sees_states_of_ours_only(canary: Canary, facts: dict[str, Any]) -> None:
-    from reelrl.encode.learned_maps import load_controller
+    from reelrl.encode.superblock.learned import load_controller
 
     with pytest.raises(CheckpointError, match="cannot be shown what it wants to see"):
         load_controller(str(map_policy(canary.folder / "p.safetensors", **facts)))
@@ -170,7 +172,7 @@ def test_a_map_policy_sees_states_of_ours_only(canary: Canary, facts: dict[str, 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
-    from reelrl.encode.learned_maps import LearnedMap
+    from reelrl.encode.superblock.learned import LearnedMap
 
     layer = (np.full((7, 4), value, np.float32), np.zeros(7, np.float32))
     Policy([layer], "tanh", options=(7,), facts={"state": "naive"}).save(tmp_path / "p.safetensors")
@@ -181,12 +183,12 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
 def test_nets_with_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     import torch
 
-    from reelrl.act.location.net import CrossEgoVideoLocationNet
+    from reelrl.act.location.model.net import CrossEgoVideoLocationNet
+    from reelrl.see.learner import StreamingAutoEncoder
     from reelrl.see.settings import AutoEncoderSettings
-    from reelrl.see.streaming import StreamingAutoEncoder
     from reelrl.see.weights import load_weights, save_weights
-    from reelrl.stream.learned import load_policy, save_policy
-    from reelrl.stream.policy import AbrPolicy
+    from reelrl.stream.controllers.learned import load_policy, save_policy
+    from reelrl.stream.controllers.network import AbrPolicy
 
     path = tmp_path / "net.safetensors"
     save_file({"x": np.array([np.nan], np.float32)}, path, {"location_net": "{}"})
@@ -219,7 +221,7 @@ def test_nets_with_weights_that_are_not_finite_are_refused(tmp_path: Path) -> No
     ],
 )
 def test_policies_of_odd_shapes_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    from reelrl import policy_file
+    from reelrl.runs import policy_file
 
     shape = {"activation": "tanh", "options": [7], "levels": [], "low": [], "high": [], "facts": {}} | change
     tensors = {"layers.0.weight": np.zeros((7, 4), np.float32), "layers.0.bias": np.zeros(7, np.float32)}
@@ -233,13 +235,13 @@ def test_policies_of_odd_shapes_are_refused(tmp_path: Path, change: dict[str, An
 
 def trainings() -> dict[str, Any]:
     """The settings of every train command."""
-    from reelrl.act.doom_training import load
-    from reelrl.act.location.eyes_training import EyesTraining
-    from reelrl.act.location.training import LocationTraining
-    from reelrl.evaluation.abr_training import AbrTraining
-    from reelrl.evaluation.minigop_training import MiniGopTraining
-    from reelrl.evaluation.superblock_training import SuperblockTraining
-    from reelrl.see.training import AutoEncoderTraining
+    from reelrl.act.location.frame_reader.train import EyesTraining
+    from reelrl.act.location.train import LocationTraining
+    from reelrl.act.marl.assembly import load
+    from reelrl.encode.minigop.train import MiniGopTraining
+    from reelrl.encode.superblock.train import SuperblockTraining
+    from reelrl.see.train import AutoEncoderTraining
+    from reelrl.stream.train import AbrTraining
 
     return {
         "abr": AbrTraining(),
@@ -331,7 +333,8 @@ def test_resuming_a_run_runs_nothing_that_it_names(
 
 @pytest.mark.parametrize("part", ["task", "actor", "critic", "experiment"])
 def test_the_files_of_a_doom_training_name_nothing_foreign(canary: Canary, part: str) -> None:
-    from reelrl.act import doom_training, yaml_files
+    from reelrl.act.marl import assembly as doom_training
+    from reelrl.act.marl import yaml_files
 
     plain = yaml_files.read(yaml_files.SHIPPED[part])
     for place in text_keys(plain):
@@ -346,8 +349,8 @@ def test_the_files_of_a_doom_training_name_nothing_foreign(canary: Canary, part:
 def test_activations_come_from_torch(canary: Canary) -> None:
     from torch import nn
 
-    from reelrl.act.video_policy import VideoPolicyModelConfig
-    from reelrl.act.yaml_files import ACTOR
+    from reelrl.act.marl.actor import VideoPolicyModelConfig
+    from reelrl.act.marl.yaml_files import ACTOR
 
     yaml = canary.folder / "mine.yaml"
     text = ACTOR.read_text()
@@ -359,7 +362,7 @@ def test_activations_come_from_torch(canary: Canary) -> None:
 
 
 def test_a_scenario_gives_the_engine_no_arguments(tmp_path: Path) -> None:
-    from reelrl.act import scenario
+    from reelrl.act.doom.scenarios import find as scenario
 
     cfg = scenario.prepare("nine_rooms", tmp_path)
     for line in ("game_args = +logfile /tmp/x", "GameArgs=+logfile /tmp/x", "game_args += +logfile /tmp/x"):
@@ -390,8 +393,8 @@ def test_pickles_are_not_loaded(canary: Canary) -> None:
     import torch
 
     from reelrl.act.recording.labels import Labels
+    from reelrl.see.learner import StreamingAutoEncoder
     from reelrl.see.settings import AutoEncoderSettings
-    from reelrl.see.streaming import StreamingAutoEncoder
     from reelrl.see.weights import load_weights
 
     path = canary.folder / "weights.pth"
@@ -409,9 +412,9 @@ def test_pickles_are_not_loaded(canary: Canary) -> None:
 
 
 def test_nets_are_made_of_settings_that_name_nothing_foreign(canary: Canary) -> None:
-    from reelrl.act.location.net import CrossEgoVideoLocationNet
-    from reelrl.act.location.net_settings import LocationNetSettings
-    from reelrl.evaluation.autoencoder_model import load_subject
+    from reelrl.act.location.model.net import CrossEgoVideoLocationNet
+    from reelrl.act.location.model.settings import LocationNetSettings
+    from reelrl.see.measures.trained import load_subject
     from reelrl.see.settings import AutoEncoderSettings
 
     path, one = canary.folder / "net.safetensors", {"x": np.zeros(1, np.float32)}
@@ -471,13 +474,13 @@ def documents() -> list[Any]:
 def test_no_json_that_we_read_imports_anything(canary: Canary) -> None:
     from reelrl.act.recording.manifest import Manifest
     from reelrl.act.recording.maps import MapPlan
-    from reelrl.encode.handshake import file_name
-    from reelrl.encode.handshake_folder import HandshakeFolder
-    from reelrl.encode.minigop_imitation import Imitation
-    from reelrl.evaluation.autoencoder_results import Results
-    from reelrl.evaluation.minigop_baseline import read_baseline
-    from reelrl.stream.ladders import read_ladder
-    from reelrl.stream.traces import read_trace
+    from reelrl.encode.handshake.folder import HandshakeFolder
+    from reelrl.encode.handshake.messages import file_name
+    from reelrl.encode.minigop.baseline import read_baseline
+    from reelrl.encode.minigop.controllers.imitation import Imitation
+    from reelrl.see.race.results import Results
+    from reelrl.stream.data.ladders import read_ladder
+    from reelrl.stream.data.traces import read_trace
 
     path = canary.folder / "manifest.json"
     readers: dict[str, Callable[[], Any]] = {
@@ -500,7 +503,7 @@ def test_no_json_that_we_read_imports_anything(canary: Canary) -> None:
 
 
 def test_a_fitted_map_imports_nothing(canary: Canary) -> None:
-    from reelrl.encode.fitted_map import FORMAT, MapPolicy
+    from reelrl.encode.superblock.fit import FORMAT, MapPolicy
     from tests.encode.makers import scene
 
     path = canary.folder / "map.yaml"
@@ -519,7 +522,8 @@ def test_a_fitted_map_imports_nothing(canary: Canary) -> None:
 
 
 def test_a_recorded_episode_is_replayed_by_encoders_of_ours_only(canary: Canary) -> None:
-    from reelrl.encode import episodes, minigop_record
+    from reelrl.encode.minigop import record as minigop_record
+    from reelrl.encode.superblock import record as episodes
     from tests.encode.makers import scene
 
     clip = scene(frames=2)

@@ -117,7 +117,7 @@ def test_the_checker_sees_what_it_must(tmp_path: Path, monkeypatch: pytest.Monke
         ("reelrl.encode", False),
         ("cv2", True),
     ]
-    assert [our_folder(name) for name in ("reelrl.encode.x", "reelrl.encode", "reelrl.config", "av")] == [
+    assert [our_folder(name) for name in ("reelrl.encode.x", "reelrl.encode", "reelrl.settings.config", "av")] == [
         "encode",
         "encode",
         "",

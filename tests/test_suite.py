@@ -38,7 +38,7 @@ def test_files_of_engines_form_one_group_and_others_stand_alone() -> None:
     for pattern in ENGINES:
         assert list(ROOT.glob(pattern)), f"{pattern} names no file"
     assert (
-        group_of("tests/faults/test_doom.py::test_a") == group_of("tests/act/test_coop_env.py::test_b[2]") == "engines"
+        group_of("tests/faults/test_doom.py::test_a") == group_of("tests/act/doom/test_env.py::test_b[2]") == "engines"
     )
     assert group_of("tests/test_suite.py::test_c") == "tests/test_suite.py"
 

@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 # The whole public surface; a name is imported when it is first used.
 _PUBLIC: dict[str, str] = {
     "ReelError": "reelrl.errors:ReelError",
-    "Run": "reelrl.runs:Run",
+    "Run": "reelrl.runs.folder:Run",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -24,72 +24,72 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 BACKENDS = {
-    "svtav1": "reelrl.encode.svtav1:SvtAv1",
-    "aom": "reelrl.encode.aom:Aom",
+    "svtav1": "reelrl.encode.codecs.svtav1:SvtAv1",
+    "aom": "reelrl.encode.codecs.aom:Aom",
 }
 
 # Gymnasium ids; `import reelrl` registers them.
 ENVIRONMENTS: dict[str, str] = {
-    "reelrl/Abr-v0": "reelrl.stream.env:ABREnv",
-    "reelrl/SuperblockQP-v0": "reelrl.encode.superblock_env:SuperblockQpEnv",
-    "Av1Env-v0": "reelrl.encode.superblock_env:SuperblockQpEnv",
-    "reelrl/MiniGopQP-v0": "reelrl.encode.minigop_env:MiniGopQpEnv",
+    "reelrl/Abr-v0": "reelrl.stream.simulator.env:ABREnv",
+    "reelrl/SuperblockQP-v0": "reelrl.encode.superblock.env:SuperblockQpEnv",
+    "Av1Env-v0": "reelrl.encode.superblock.env:SuperblockQpEnv",
+    "reelrl/MiniGopQP-v0": "reelrl.encode.minigop.env:MiniGopQpEnv",
 }
 
 # One table per problem: a superblock map is no bitrate controller. All keep one contract (`make_controller`).
 BITRATE_CONTROLLERS: dict[str, str] = {
-    "lowest": "reelrl.stream.controllers:Fixed",
-    "rate": "reelrl.stream.controllers:RateBased",
-    "bba": "reelrl.stream.controllers:Bba",
-    "bola": "reelrl.stream.controllers:Bola",
-    "mpc": "reelrl.stream.mpc:Mpc",
-    "robustmpc": "reelrl.stream.mpc:RobustMpc",
-    "ppo": "reelrl.stream.learned:Learned",
-    "oracle": "reelrl.stream.oracle:Oracle",
+    "lowest": "reelrl.stream.controllers.heuristics:Fixed",
+    "rate": "reelrl.stream.controllers.heuristics:RateBased",
+    "bba": "reelrl.stream.controllers.heuristics:Bba",
+    "bola": "reelrl.stream.controllers.heuristics:Bola",
+    "mpc": "reelrl.stream.controllers.mpc:Mpc",
+    "robustmpc": "reelrl.stream.controllers.mpc:RobustMpc",
+    "ppo": "reelrl.stream.controllers.learned:Learned",
+    "oracle": "reelrl.stream.controllers.oracle:Oracle",
 }
 MAP_CONTROLLERS: dict[str, str] = {
-    "no-map": "reelrl.encode.maps:NoMap",
-    "zero-map": "reelrl.encode.maps:ZeroMap",
-    "variance-map": "reelrl.encode.maps:VarianceMap",
-    "motion-map": "reelrl.encode.maps:MotionMap",
-    "random-map": "reelrl.encode.maps:RandomMap",
-    "learned-map": "reelrl.encode.learned_maps:LearnedMap",
+    "no-map": "reelrl.encode.superblock.maps:NoMap",
+    "zero-map": "reelrl.encode.superblock.maps:ZeroMap",
+    "variance-map": "reelrl.encode.superblock.maps:VarianceMap",
+    "motion-map": "reelrl.encode.superblock.maps:MotionMap",
+    "random-map": "reelrl.encode.superblock.maps:RandomMap",
+    "learned-map": "reelrl.encode.superblock.learned:LearnedMap",
 }
 MINIGOP_CONTROLLERS: dict[str, str] = {
-    "crf-replay": "reelrl.encode.minigop_controllers:CrfReplay",
-    "rate-model": "reelrl.encode.minigop_controllers:RateModel",
-    "auto-boost": "reelrl.encode.minigop_controllers:AutoBoost",
-    "leaky-bucket": "reelrl.encode.minigop_leaky_bucket:LeakyBucket",
-    "direct-search": "reelrl.encode.minigop_oracle:DirectSearch",
+    "crf-replay": "reelrl.encode.minigop.controllers.rules:CrfReplay",
+    "rate-model": "reelrl.encode.minigop.controllers.rules:RateModel",
+    "auto-boost": "reelrl.encode.minigop.controllers.rules:AutoBoost",
+    "leaky-bucket": "reelrl.encode.minigop.controllers.leaky_bucket:LeakyBucket",
+    "direct-search": "reelrl.encode.minigop.controllers.oracle:DirectSearch",
 }
 
 # What the superblock environment observes.
 STATES: dict[str, str] = {
-    "naive": "reelrl.encode.states:NaiveState",
-    "features": "reelrl.encode.states:FeatureState",
-    "feedback": "reelrl.encode.states:FeedbackState",
-    "summary": "reelrl.encode.summary_state:SummaryState",
+    "naive": "reelrl.encode.superblock.states:NaiveState",
+    "features": "reelrl.encode.superblock.states:FeatureState",
+    "feedback": "reelrl.encode.superblock.states:FeedbackState",
+    "summary": "reelrl.encode.superblock.summary_state:SummaryState",
 }
 
 # Where a learner that watches gets its pictures: the word before the colon of "ale:Breakout".
 FEEDS: dict[str, str] = {
-    "ale": "reelrl.content.feeds:AtariFeed",
-    "gym": "reelrl.content.feeds:RenderFeed",
-    "doom": "reelrl.act.doom_feed:DoomFeed",
-    "file": "reelrl.content.feeds:FileFeed",
-    "clip": "reelrl.content.feeds:ClipFeed",
+    "ale": "reelrl.content.feeds.kinds:AtariFeed",
+    "gym": "reelrl.content.feeds.kinds:RenderFeed",
+    "doom": "reelrl.act.doom.feed:DoomFeed",
+    "file": "reelrl.content.feeds.kinds:FileFeed",
+    "clip": "reelrl.content.feeds.kinds:ClipFeed",
 }
 
 # Clips that are made, by the same word: "generated:cuts".
 RECIPES: dict[str, str] = {
-    "generated": "reelrl.content.generated:generated_clip",
+    "generated": "reelrl.content.generated.clips:generated_clip",
     "atari": "reelrl.content.atari:atari_clip",
 }
 
 # How pictures become a file: `Writer(path, width, height, fps)` with `suffix`, `write(rgb)`, `close()`, `abort()`.
 VIDEO_WRITERS: dict[str, str] = {
-    "av1": "reelrl.encode.video_file:Av1Writer",
-    "lossless": "reelrl.content.lossless:LosslessWriter",
+    "av1": "reelrl.encode.file.av1_writer:Av1Writer",
+    "lossless": "reelrl.content.write.lossless:LosslessWriter",
 }
 
 TABLES: dict[str, Mapping[str, str]] = {

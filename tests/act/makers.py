@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig, engines
+from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig
+from reelrl.act.doom import engines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,8 +15,8 @@ from reelrl.agents.checkpointing import Retraceable, export, restore
 from reelrl.agents.learners import DqnTerms, LearnerSettings, PpoTerms, make_learner, vectorise
 from reelrl.agents.training import Training
 from reelrl.errors import CheckpointError
-from reelrl.interrupts import Interrupted
-from reelrl.runs import Run
+from reelrl.runs.folder import Run
+from reelrl.runs.interrupts import Interrupted
 from tests.agents.worlds import Bandit
 
 if TYPE_CHECKING:

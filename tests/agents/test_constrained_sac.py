@@ -16,12 +16,12 @@ import torch
 from hypothesis import given
 from hypothesis.strategies import floats, lists, sampled_from
 
-from reelrl import policy_file
 from reelrl.agents.checkpointing import export, restore
 from reelrl.agents.constrained_sac import ConstrainedSac, Multipliers, MultiplierTerms, costs_of
 from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
 from reelrl.errors import CheckpointError, ConfigError
-from reelrl.runs import Run, RunFolder
+from reelrl.runs import policy_file
+from reelrl.runs.folder import Run, RunFolder
 from tests.agents.worlds import Allowance
 from tests.waiting import HANG_S
 

@@ -10,10 +10,10 @@ import torch
 from gymnasium.wrappers import DiscretizeAction
 from stable_baselines3.common.logger import Logger
 
-from reelrl import policy_file
 from reelrl.agents.branching_dqn import BranchingNetwork
 from reelrl.agents.learners import DqnTerms, LearnerSettings, PpoTerms, make_learner, policy_of, vectorise
 from reelrl.errors import CheckpointError, ConfigError
+from reelrl.runs import policy_file
 from tests.agents.worlds import Bandit, Dial
 
 if TYPE_CHECKING:

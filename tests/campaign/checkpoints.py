@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from reelrl import checkpoint_file, checkpoints
-from reelrl.act.location.eyes_net import EyesNet, EyesSettings
-from reelrl.act.location.net import CrossEgoVideoLocationNet
-from reelrl.act.location.net_settings import LocationNetSettings
-from reelrl.encode import learned_maps, learned_minigop
-from reelrl.encode.minigop import MiniGopEpisode, MiniGopRequest, Situation
-from reelrl.encode.minigop_imitation import INPUTS, Imitation
-from reelrl.encode.minigop_state import NAMES
-from reelrl.evaluation.autoencoder_model import load_subject
-from reelrl.policy_file import Policy
-from reelrl.runs import Run, RunFolder
-from reelrl.see import embedding_file
+from reelrl.act.location.frame_reader.net import EyesNet, EyesSettings
+from reelrl.act.location.model.net import CrossEgoVideoLocationNet
+from reelrl.act.location.model.settings import LocationNetSettings
+from reelrl.encode.minigop.controllers import learned as learned_minigop
+from reelrl.encode.minigop.controllers.imitation import INPUTS, Imitation
+from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopRequest, Situation
+from reelrl.encode.minigop.state import NAMES
+from reelrl.encode.superblock import learned as learned_maps
+from reelrl.runs import checkpoint_file, checkpoints
+from reelrl.runs.folder import Run, RunFolder
+from reelrl.runs.policy_file import Policy
+from reelrl.see.embeddings import file as embedding_file
+from reelrl.see.learner import StreamingAutoEncoder
+from reelrl.see.measures.trained import load_subject
 from reelrl.see.settings import AutoEncoderSettings
-from reelrl.see.streaming import StreamingAutoEncoder
-from reelrl.see.training import AutoEncoderTraining
+from reelrl.see.train import AutoEncoderTraining
 from reelrl.see.weights import load_weights, save_weights
-from reelrl.stream.learned import Learned, save_policy
-from reelrl.stream.policy import AbrPolicy
+from reelrl.stream.controllers.learned import Learned, save_policy
+from reelrl.stream.controllers.network import AbrPolicy
 from tests.campaign.mutations import mutated_bytes, mutated_json, replace_by_something_else
 from tests.campaign.safetensors_edits import mutated_safetensors
 

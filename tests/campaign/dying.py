@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from reelrl.checkpoints import Checkpoints
 from reelrl.cli.main import main
+from reelrl.runs.checkpoints import Checkpoints
 
 
 class Death:

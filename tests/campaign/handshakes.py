@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from reelrl.encode.handshake import feedback_message, request_message
-from reelrl.encode.handshake_encoder import HandshakeEncoder
-from reelrl.encode.handshake_folder import ENCODER, HandshakeFolder
-from reelrl.encode.handshake_source import HandshakeSource
-from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest
-from reelrl.encode.minigop_controllers import CrfReplay
-from reelrl.encode.minigop_run import run_controller
+from reelrl.encode.handshake.encoder_side import HandshakeEncoder
+from reelrl.encode.handshake.folder import ENCODER, HandshakeFolder
+from reelrl.encode.handshake.messages import feedback_message, request_message
+from reelrl.encode.handshake.trainer_side import HandshakeSource
+from reelrl.encode.minigop.controllers.rules import CrfReplay
+from reelrl.encode.minigop.protocols import MiniGopFeedback, MiniGopRequest
+from reelrl.encode.minigop.run import run_controller
 from tests.campaign.mutations import mutated_json, replace_by_something_else
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from reelrl.errors import ReelError
-from reelrl.runs import RunFolder
+from reelrl.runs.folder import RunFolder
 from tests.campaign.mutation_run import ROOT
 from tests.campaign.trainings import TRAININGS, outcome, restored_doom_differs
 

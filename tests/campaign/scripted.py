@@ -17,9 +17,14 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
     "full-disk": (
         "full_disk or read_only_folder",
         [
-            *("tests/test_files.py", "tests/test_runs.py", "tests/test_checkpoints.py", "tests/test_tensorboard.py"),
-            *("tests/content/test_writers.py", "tests/content/test_random_access.py"),
-            *("tests/encode/test_array_cache.py", "tests/faults/test_see.py", "tests/faults/test_handshake.py"),
+            *(
+                "tests/storage/test_files.py",
+                "tests/runs/test_folder.py",
+                "tests/runs/test_checkpoints.py",
+                "tests/runs/test_tensorboard.py",
+            ),
+            *("tests/content/write/test_video.py", "tests/content/read/test_random_access.py"),
+            *("tests/storage/test_array_cache.py", "tests/faults/test_see.py", "tests/faults/test_handshake.py"),
         ],
     ),
     "doom-players": (

@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from reelrl import config, yaml_text
-from reelrl.act import checks, yaml_files
-from reelrl.act.location.eyes_training import EyesTraining
-from reelrl.act.location.training import LocationTraining
+from reelrl.act.location.frame_reader.train import EyesTraining
+from reelrl.act.location.train import LocationTraining
+from reelrl.act.marl import checks, yaml_files
+from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.act.recording.manifest import RecordingSettings
-from reelrl.act.task_config import DoomTaskConfig
-from reelrl.encode.fitted_map import FitSettings
-from reelrl.encode.search import SearchSettings
-from reelrl.encode.settings import EncoderSettings
-from reelrl.evaluation.abr_training import AbrTraining
-from reelrl.evaluation.minigop_training import MiniGopTraining
-from reelrl.evaluation.superblock_training import SuperblockTraining
-from reelrl.runs import Run, RunFolder
-from reelrl.see.training import AutoEncoderTraining
-from reelrl.stream.encoding import LadderSettings
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.minigop.train import MiniGopTraining
+from reelrl.encode.superblock.fit import FitSettings
+from reelrl.encode.superblock.search import SearchSettings
+from reelrl.encode.superblock.train import SuperblockTraining
+from reelrl.runs.folder import Run, RunFolder
+from reelrl.see.train import AutoEncoderTraining
+from reelrl.settings import config, yaml_text
+from reelrl.stream.data.ladder_encoding import LadderSettings
+from reelrl.stream.train import AbrTraining
 from tests.campaign.mutations import STRANGE_TEXTS, mutated_tree, odd_text, replace_by_something_else, strange
 from tests.campaign.trial import command
 

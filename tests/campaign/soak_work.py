@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from reelrl.content.writers import write_video
+from reelrl.content.write.video import write_video
 from reelrl.encode import EncoderSession, WorkerSession
-from reelrl.encode.handshake_source import HandshakeSource
-from reelrl.encode.minigop_controllers import CrfReplay
-from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.superblock_env import SuperblockQpEnv
-from reelrl.live import LiveServer
+from reelrl.encode.handshake.trainer_side import HandshakeSource
+from reelrl.encode.minigop.controllers.rules import CrfReplay
+from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.superblock.env import SuperblockQpEnv
+from reelrl.runs.live import LiveServer
+from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.settings import AutoEncoderSettings
-from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.stream import ABREnv, load_controller
-from reelrl.stream.generate import mobile_trace
-from reelrl.stream.ladders import nominal_ladder
+from reelrl.stream.data.generated_traces import mobile_trace
+from reelrl.stream.data.ladders import nominal_ladder
 from reelrl.stream.playback import play
 from tests.act.makers import coop_env, together
 from tests.encode.makers import coded, random_decisions, scene, settings_for

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from reelrl import config, yaml_text
-from reelrl.runs import RunFolder
+from reelrl.runs.folder import RunFolder
+from reelrl.settings import config, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def location(data: Path, root: Path) -> Words:
 
 
 def doom(data: Path, root: Path) -> Words:
-    from tests.act.small_training import small_training
+    from tests.act.marl.small_training import small_training
 
     small = config.to_mapping(small_training(max_n_frames=36))
     words = ["doom", "--output-dir", str(root)]
@@ -127,8 +127,9 @@ def restored_doom_differs(folder: Path) -> list[str]:
     """Names of what a Doom training does not have again after its checkpoint is restored; an engine can't be saved."""
     import numpy as np
 
-    from reelrl.act import doom_training, state_tree
-    from reelrl.act.training import DoomExperiment
+    from reelrl.act.marl import assembly as doom_training
+    from reelrl.act.marl.train import DoomExperiment
+    from reelrl.agents import state_tree
 
     run = RunFolder(folder)
     checkpoint = run.checkpoints.latest()

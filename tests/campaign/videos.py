@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from reelrl.content.catalogue import catalogue, left_out
 from reelrl.content.clip import Clip
-from reelrl.content.random_access import RandomAccessVideo
-from reelrl.content.reader import VideoReader
-from reelrl.content.writers import write_video
+from reelrl.content.read.random_access import RandomAccessVideo
+from reelrl.content.read.video import VideoReader
+from reelrl.content.write.video import write_video
 from tests.campaign.mutations import mutated_bytes, mutated_json, replace_by_something_else
 from tests.campaign.trial import command
 from tests.content.makers import encode, smooth_frames

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from reelrl.cli.main import main
 from reelrl.content import open_clip
 from reelrl.encode import EncoderSettings, encode_clip
-from reelrl.evaluation import demo
-from reelrl.evaluation.demo_page import choose_scene
-from tests.evaluation.test_page import checked, outside_sources
+from reelrl.encode.demo import measure as demo
+from reelrl.encode.demo.page import choose_scene
+from tests.report.test_page import checked, outside_sources
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:

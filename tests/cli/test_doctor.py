@@ -27,12 +27,12 @@ def capabilities(name: str) -> SimpleNamespace:
 
 
 def pretend_encoders(monkeypatch: pytest.MonkeyPatch, probe: Any, tested: Any) -> None:
-    from reelrl import encode
+    from reelrl.encode import codecs
 
     for module, content in (("backends", {"probe": probe}), ("selftest", {"run": lambda _name: tested})):
-        pretended = ModuleType(f"reelrl.encode.{module}")
+        pretended = ModuleType(f"reelrl.encode.codecs.{module}")
         vars(pretended).update(content)
-        monkeypatch.setattr(encode, module, pretended, raising=False)
+        monkeypatch.setattr(codecs, module, pretended, raising=False)
 
 
 def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:

@@ -15,7 +15,7 @@ import pytest
 
 from reelrl.cli.main import main
 from reelrl.content.clip import Clip
-from reelrl.content.writers import write_video
+from reelrl.content.write.video import write_video
 from tests.encode.fixtures import own_cache  # noqa: F401
 from tests.encode.makers import scene
 from tests.waiting import HANG_S

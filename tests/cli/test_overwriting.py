@@ -12,12 +12,12 @@ from reelrl.cli import reel_encoder
 from reelrl.cli.main import main
 from reelrl.content import open_clip
 from reelrl.content.clip import Clip, concatenate
-from reelrl.content.writers import write_video
+from reelrl.content.write.video import write_video
 from reelrl.encode import EncoderSettings, encode_clip
-from reelrl.encode.script import Script
+from reelrl.encode.script.run import Script
 from reelrl.errors import ContentError
-from reelrl.files import refuse_overwriting
-from reelrl.stream.encoding import LadderSettings, encode_ladder
+from reelrl.storage.files import refuse_overwriting
+from reelrl.stream.data.ladder_encoding import LadderSettings, encode_ladder
 from tests.encode.fixtures import own_cache  # noqa: F401
 from tests.encode.makers import scene
 

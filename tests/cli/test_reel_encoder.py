@@ -11,10 +11,10 @@ import pytest
 
 from reelrl.cli.reel_encoder import main
 from reelrl.content.clip import Clip
-from reelrl.content.writers import IvfReader, write_video
+from reelrl.content.write.video import IvfReader, write_video
 from reelrl.encode import EncoderSettings, encode_clip
 from tests.encode.fixtures import own_cache  # noqa: F401
-from tests.encode.handshakes import ENCODER
+from tests.encode.handshake.handshakes import ENCODER
 from tests.encode.makers import scene
 from tests.waiting import HANG_S
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import av
 import pytest
 
-from reelrl.encode.scheduling import normal_scheduling
+from reelrl.encode.codecs.scheduling import normal_scheduling
 from tests.content.makers import smooth_frames
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from reelrl.content.atari import GAMES
 from reelrl.content.catalogue import Entry, catalogue, clips_folder, left_out, source_from, split_of
 from reelrl.content.clip import Clip
-from reelrl.content.generated import STYLES
+from reelrl.content.generated.clips import STYLES
 from reelrl.content.sources import open_clip
-from reelrl.content.writers import write_video
+from reelrl.content.write.video import write_video
 from reelrl.errors import ContentError
 from tests.content.makers import encode, noise_frames, smooth_frames
 

@@ -9,7 +9,7 @@ import pytest
 from reelrl.content import pictures
 from reelrl.content.colour import frame_from_rgb
 from reelrl.content.frame import Frame
-from reelrl.content.generated import generated_clip
+from reelrl.content.generated.clips import generated_clip
 from reelrl.errors import ConfigError, ContentError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from reelrl.content import quality
 from reelrl.content.frame import Frame
-from reelrl.content.generated import generated_clip
+from reelrl.content.generated.clips import generated_clip
 from reelrl.errors import ConfigError, ContentError, MissingExtra
 from tests.content.makers import noise_frames
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from reelrl.content.catalogue import catalogue
-from reelrl.content.generated import STYLES
+from reelrl.content.generated.clips import STYLES
 from reelrl.encode import EncoderSession, EncoderSettings, FrameType, encode_clip, probe
-from reelrl.encode.block_ssim import picture_ssim
-from reelrl.encode.decoding import decode
+from reelrl.encode.codecs.block_ssim import picture_ssim
+from reelrl.encode.codecs.decoding import decode
 from tests.encode.makers import (
     BACKENDS,
     STRUCTURES,
@@ -26,8 +26,8 @@ from tests.encode.makers import (
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
-    from reelrl.encode.coding import Decision
-    from reelrl.encode.packet import Packet
+    from reelrl.encode.codecs.packet import Packet
+    from reelrl.encode.codecs.whole_clip import Decision
 
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 each_structure = pytest.mark.parametrize(("backend", "structure"), STRUCTURES)

@@ -20,27 +20,27 @@ import av
 import numpy as np
 import pytest
 
-from reelrl import checkpoint_file, checkpoints, policy_file
 from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.manifest import FileFacts, Manifest, MapEntry, MatchEntry, RecordingSettings
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.recording.xego_layout import read_offsets, read_splits, read_track
 from reelrl.content.catalogue import _entries_in
-from reelrl.content.lossless import LosslessWriter
-from reelrl.content.random_access import RandomAccessVideo
-from reelrl.content.reader import VideoReader
-from reelrl.encode.handshake import feedback_message, request_message
-from reelrl.encode.handshake_folder import ENCODER, HandshakeFolder
+from reelrl.content.read.random_access import RandomAccessVideo
+from reelrl.content.read.video import VideoReader
+from reelrl.content.write.lossless import LosslessWriter
+from reelrl.encode.handshake.folder import ENCODER, HandshakeFolder
+from reelrl.encode.handshake.messages import feedback_message, request_message
 from reelrl.errors import ContentError, ReelError
-from reelrl.kept import keep, kept
-from reelrl.locks import FolderLock, is_locked
-from reelrl.records import Log, read_records
-from reelrl.regular_files import inside, own_path
-from reelrl.runs import Run, RunFolder
-from reelrl.see.embedding_file import read_embeddings
-from reelrl.stream.learned import Learned
-from tests.encode.test_handshake import FEEDBACK, REQUEST
-from tests.test_config import Training
+from reelrl.runs import checkpoint_file, checkpoints, policy_file
+from reelrl.runs.folder import Run, RunFolder
+from reelrl.runs.records import Log, read_records
+from reelrl.see.embeddings.file import read_embeddings
+from reelrl.storage.cache import keep, kept
+from reelrl.storage.locks import FolderLock, is_locked
+from reelrl.storage.regular_files import inside, own_path
+from reelrl.stream.controllers.learned import Learned
+from tests.encode.handshake.test_messages import FEEDBACK, REQUEST
+from tests.settings.test_config import Training
 from tests.waiting import HANG_S
 
 SECRET = b"nobody reads or writes this\n"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.encode import EncoderSession, FrameType
-from reelrl.encode.coding import fresh_first_pass
-from reelrl.encode.decoding import decode
-from reelrl.encode.obu import FRAME, units
+from reelrl.encode.codecs.decoding import decode
+from reelrl.encode.codecs.obu import FRAME, units
+from reelrl.encode.codecs.whole_clip import fresh_first_pass
 from reelrl.errors import ConfigError, EncoderTimeout
 from tests.encode.busy import busy_processes
 from tests.encode.makers import (
@@ -26,7 +26,7 @@ from tests.encode.makers import (
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from reelrl.encode.packet import Packet
+    from reelrl.encode.codecs.packet import Packet
 
 BACKENDS = [backend for backend, structure in STRUCTURES if structure == "random_access"]
 each_backend = pytest.mark.parametrize("backend", BACKENDS)

@@ -12,7 +12,7 @@ from reelrl.errors import ConfigError
 from tests.encode.makers import BACKENDS, SUPERBLOCKS, bytes_of, coded, scene, settings_for
 
 if TYPE_CHECKING:
-    from reelrl.encode.coding import Decision
+    from reelrl.encode.codecs.whole_clip import Decision
 
 MAP: Decision = {"offsets": [1, 0, 0, -1]}
 QP: Decision = {"qp": 30}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl import names
-from reelrl.content.generated import generated_clip
+from reelrl.content.generated.clips import generated_clip
 from reelrl.encode import EncoderSession, EncoderSettings, probe
 from tests.waiting import HANG_S
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
-    from reelrl.encode.coding import Decision
-    from reelrl.encode.packet import Packet
-    from reelrl.encode.session import Session
+    from reelrl.encode.codecs.packet import Packet
+    from reelrl.encode.codecs.session import Session
+    from reelrl.encode.codecs.whole_clip import Decision
 
 BACKENDS = tuple(names.BACKENDS)
 STRUCTURES = tuple(

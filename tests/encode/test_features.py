@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reelrl.content.clip import Clip, concatenate
 from reelrl.content.frame import Frame
-from reelrl.content.generated import generated_clip
+from reelrl.content.generated.clips import generated_clip
 from reelrl.encode import features as f
 from reelrl.errors import ConfigError, ContentError
 from tests.content.makers import noise_frames, smooth_frames

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.encode import EncoderSession
-from reelrl.encode.scheduling import thread_classes
+from reelrl.encode.codecs.scheduling import thread_classes
 from tests.encode.makers import open_files, random_decisions, scene, settings_for, thread_count, threads_fall_to
 
 if TYPE_CHECKING:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import vizdoom
 
-from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig, engines, match, ports, scenario
-from reelrl.act.player_group import PlayerGroup
-from reelrl.act.shared_pictures import SharedPictures
+from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig
+from reelrl.act.doom import engines, match, ports
+from reelrl.act.doom.player_group import PlayerGroup
+from reelrl.act.doom.scenarios import find as scenario
+from reelrl.act.doom.shared_pictures import SharedPictures
 from reelrl.cli.main import main
 from reelrl.errors import ContentError, GameError, ReelError
 from tests.act.makers import NO_OP, Footprint, coop_env, engine_of, footprint, small_config, together

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.encode import EncoderSession
-from reelrl.encode.backends import encoder_class
-from reelrl.encode.lane import Lane
+from reelrl.encode.codecs.backends import encoder_class
+from reelrl.encode.codecs.deadline_thread import Lane
 from reelrl.errors import EncoderError, EncoderTimeout
 from tests.encode.makers import (
     BACKENDS,
@@ -266,7 +266,7 @@ def test_an_encoder_whose_opening_was_interrupted_is_freed(
     with EncoderSession(settings):
         pass  # loads the library and what it keeps
     threads = thread_count()
-    monkeypatch.setattr("reelrl.encode.session.encoder_class", lambda _name: Slow)
+    monkeypatch.setattr("reelrl.encode.codecs.session.encoder_class", lambda _name: Slow)
     with pytest.raises(KeyboardInterrupt):
         EncoderSession(settings)
     assert len(made) == 1
@@ -276,7 +276,7 @@ def test_an_encoder_whose_opening_was_interrupted_is_freed(
 INTERRUPTED = """
 import threading
 from reelrl.encode import {kind} as Kind
-from reelrl.encode.scheduling import thread_classes
+from reelrl.encode.codecs.scheduling import thread_classes
 from tests.encode.makers import scene, settings_for
 clip = scene("street", 12, (352, 288))
 frames = list(clip)

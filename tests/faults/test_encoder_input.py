@@ -24,8 +24,8 @@ from tests.encode.makers import (
 )
 
 if TYPE_CHECKING:
-    from reelrl.encode.coding import Decision
-    from reelrl.encode.session import Session
+    from reelrl.encode.codecs.session import Session
+    from reelrl.encode.codecs.whole_clip import Decision
 
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 each_structure = pytest.mark.parametrize(("backend", "structure"), STRUCTURES)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reelrl.encode import aom_api, probe, svtav1_api
-from reelrl.encode.libraries import find_library, parse_version
+from reelrl.encode import probe
+from reelrl.encode.codecs import aom_api, svtav1_api
+from reelrl.encode.codecs.libraries import find_library, parse_version
 from reelrl.errors import EncoderMissing
 from tests.encode.makers import BACKENDS, run_python
 
@@ -23,7 +24,7 @@ each_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 TRY_ALL = """
 from reelrl.encode import EncoderSession, EncoderSettings, probe
-from reelrl.encode.selftest import run
+from reelrl.encode.codecs.selftest import run
 from reelrl.errors import EncoderMissing
 for attempt in (probe, run, lambda name: EncoderSession(EncoderSettings(backend=name, width=64, height=64))):
     try:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reelrl.encode.handshake_encoder import HandshakeEncoder
-from reelrl.encode.handshake_folder import TRAINER, HandshakeFolder
-from reelrl.encode.handshake_source import HandshakeSource
-from reelrl.encode.minigop_controllers import CrfReplay
-from reelrl.encode.minigop_preparation import open_source
-from reelrl.encode.minigop_run import run_controller
-from reelrl.encode.minigop_source import RANDOM_ACCESS
+from reelrl.encode.handshake.encoder_side import HandshakeEncoder
+from reelrl.encode.handshake.folder import TRAINER, HandshakeFolder
+from reelrl.encode.handshake.trainer_side import HandshakeSource
+from reelrl.encode.minigop.controllers.rules import CrfReplay
+from reelrl.encode.minigop.preparation import open_source
+from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source import RANDOM_ACCESS
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout, HandshakeError, RunError
-from tests.encode.handshakes import (
+from tests.encode.handshake.handshakes import (
     CLIP,
     KBPS,
     MINIGOPS,
@@ -32,14 +32,14 @@ from tests.encode.handshakes import (
     started,
     stream_by,
 )
-from tests.encode.test_handshake import FEEDBACK, REQUEST
+from tests.encode.handshake.test_messages import FEEDBACK, REQUEST
 from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from reelrl.encode.minigop import MiniGopFeedback, MiniGopRequest, MiniGopSource
+    from reelrl.encode.minigop.protocols import MiniGopFeedback, MiniGopRequest, MiniGopSource
 
 pytestmark = pytest.mark.slow
 
@@ -328,7 +328,7 @@ def test_an_encoder_started_again_comes_back_to_where_it_was(tmp_path: Path, sta
 
 TRAINER_PROGRAM = """
 import sys
-from reelrl.encode.handshake_source import HandshakeSource
+from reelrl.encode.handshake.trainer_side import HandshakeSource
 folder, *command = sys.argv[1:]
 source = HandshakeSource(folder, command or None)
 for _ in range(2):

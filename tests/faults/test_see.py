@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from reelrl.errors import CheckpointError, ConfigError, ContentError, RunError
-from reelrl.runs import Run
+from reelrl.runs.folder import Run
+from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.settings import AutoEncoderSettings
-from reelrl.see.streaming import StreamingAutoEncoder
-from reelrl.see.training import AutoEncoderTrainer, AutoEncoderTraining
+from reelrl.see.train import AutoEncoderTrainer, AutoEncoderTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable

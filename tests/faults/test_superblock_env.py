@@ -10,7 +10,7 @@ import pytest
 from reelrl.content.clip import Clip
 from reelrl.content.frame import Frame
 from reelrl.encode import EncoderSettings
-from reelrl.encode.superblock_env import SuperblockQpEnv
+from reelrl.encode.superblock.env import SuperblockQpEnv
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout, InvalidStateError
 from tests.encode.makers import BACKENDS, SUPERBLOCKS, scene
 
@@ -152,8 +152,8 @@ def test_an_encoder_that_fails_in_mid_episode_leaves_a_usable_environment(monkey
 
 def test_a_clip_that_changes_under_way_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clips too large for memory are read in every episode."""
-    from reelrl.content.writers import write_video
-    from reelrl.encode import superblock_checks
+    from reelrl.content.write.video import write_video
+    from reelrl.encode.superblock import checks as superblock_checks
 
     monkeypatch.setattr(superblock_checks, "IN_MEMORY_BYTES", 0)
     path = tmp_path / "clip.y4m"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reelrl.encode import EncoderSession, WorkerSession, first_pass
-from reelrl.encode.worker import _limit_blocking
+from reelrl.encode.codecs.worker import _limit_blocking
 from reelrl.errors import EncoderError, EncoderMissing, EncoderTimeout
-from tests.encode import handshakes
+from tests.encode.handshake import handshakes
 from tests.encode.makers import (
     STRUCTURES,
     bytes_of,
@@ -31,7 +31,7 @@ from tests.encode.makers import (
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from reelrl.encode.packet import Packet
+    from reelrl.encode.codecs.packet import Packet
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from reelrl.errors import CheckpointError
+from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.settings import AutoEncoderSettings
-from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.weights import load_weights, save_weights
 from tests.campaign.mutations import mutated_bytes
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reelrl.stream import generate
-from reelrl.stream.ladders import Ladder, nominal_ladder
-from reelrl.stream.traces import Trace
+from reelrl.stream.data import generated_traces as generate
+from reelrl.stream.data.ladders import Ladder, nominal_ladder
+from reelrl.stream.data.traces import Trace
 
 
 def data(part: str) -> Path:

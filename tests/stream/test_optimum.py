@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from reelrl.errors import ConfigError
 from reelrl.names import BITRATE_CONTROLLERS
-from reelrl.stream import generate
-from reelrl.stream.env import ABREnv
-from reelrl.stream.ladders import Ladder, nominal_ladder, read_ladder
-from reelrl.stream.oracle import Oracle, best_rungs
+from reelrl.stream.controllers.oracle import Oracle, best_rungs
+from reelrl.stream.controllers.protocol import Observation, Session
+from reelrl.stream.data import generated_traces as generate
+from reelrl.stream.data.ladders import Ladder, nominal_ladder, read_ladder
+from reelrl.stream.data.traces import Trace
 from reelrl.stream.playback import load_controller, play
-from reelrl.stream.qoe import Qoe
-from reelrl.stream.rule import named_rule
-from reelrl.stream.session import Observation, Session
-from reelrl.stream.traces import Trace
+from reelrl.stream.simulator.env import ABREnv
+from reelrl.stream.simulator.qoe import Qoe
+from reelrl.stream.simulator.rule import named_rule
 from tests.stream.helpers import links
 
 QOE = ("linear", "log", "hd", "psnr")

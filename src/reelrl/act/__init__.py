@@ -12,50 +12,50 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reelrl.act.coop_config import Rewards as Rewards
-    from reelrl.act.coop_config import VZCoopConfig as VZCoopConfig
-    from reelrl.act.coop_env import VizDoomCoopParallelEnv as VizDoomCoopParallelEnv
-    from reelrl.act.location.contrastive import CrossEgoContrastive as CrossEgoContrastive
-    from reelrl.act.location.fuser import AgentFuser as AgentFuser
-    from reelrl.act.location.net import CrossEgoVideoLocationNet as CrossEgoVideoLocationNet
-    from reelrl.act.location.net_settings import ContrastiveSettings as ContrastiveSettings
-    from reelrl.act.location.net_settings import LocationNetSettings as LocationNetSettings
-    from reelrl.act.optimiser_state import KeepOptimisers as KeepOptimisers
+    from reelrl.act.doom.env import VizDoomCoopParallelEnv as VizDoomCoopParallelEnv
+    from reelrl.act.doom.settings import Rewards as Rewards
+    from reelrl.act.doom.settings import VZCoopConfig as VZCoopConfig
+    from reelrl.act.location.model.contrastive_loss import CrossEgoContrastive as CrossEgoContrastive
+    from reelrl.act.location.model.fuser import AgentFuser as AgentFuser
+    from reelrl.act.location.model.net import CrossEgoVideoLocationNet as CrossEgoVideoLocationNet
+    from reelrl.act.location.model.settings import ContrastiveSettings as ContrastiveSettings
+    from reelrl.act.location.model.settings import LocationNetSettings as LocationNetSettings
+    from reelrl.act.marl.actor import VideoPolicyModel as VideoPolicyModel
+    from reelrl.act.marl.actor import VideoPolicyModelConfig as VideoPolicyModelConfig
+    from reelrl.act.marl.critic import VideoCentralCriticModel as VideoCentralCriticModel
+    from reelrl.act.marl.critic import VideoCentralCriticModelConfig as VideoCentralCriticModelConfig
+    from reelrl.act.marl.optimiser_state import KeepOptimisers as KeepOptimisers
+    from reelrl.act.marl.task import DoomPettingZooEnv as DoomPettingZooEnv
+    from reelrl.act.marl.task import DoomPettingZooTask as DoomPettingZooTask
+    from reelrl.act.marl.task_config import DoomTaskConfig as DoomTaskConfig
     from reelrl.act.recording.maps import MapPlan as MapPlan
     from reelrl.act.recording.reader import MatchData as MatchData
-    from reelrl.act.task import DoomPettingZooEnv as DoomPettingZooEnv
-    from reelrl.act.task import DoomPettingZooTask as DoomPettingZooTask
-    from reelrl.act.task_config import DoomTaskConfig as DoomTaskConfig
-    from reelrl.act.video_critic import VideoCentralCriticModel as VideoCentralCriticModel
-    from reelrl.act.video_critic import VideoCentralCriticModelConfig as VideoCentralCriticModelConfig
-    from reelrl.act.video_encoder import VideoEncoder as VideoEncoder
-    from reelrl.act.video_encoder import VideoEncoderSettings as VideoEncoderSettings
-    from reelrl.act.video_encoder import make_video_encoder as make_video_encoder
-    from reelrl.act.video_policy import VideoPolicyModel as VideoPolicyModel
-    from reelrl.act.video_policy import VideoPolicyModelConfig as VideoPolicyModelConfig
+    from reelrl.act.video.encoder import VideoEncoder as VideoEncoder
+    from reelrl.act.video.encoder import VideoEncoderSettings as VideoEncoderSettings
+    from reelrl.act.video.encoder import make_video_encoder as make_video_encoder
 
 _HOMES = {
-    "AgentFuser": "location.fuser",
-    "ContrastiveSettings": "location.net_settings",
-    "CrossEgoContrastive": "location.contrastive",
-    "CrossEgoVideoLocationNet": "location.net",
-    "DoomPettingZooEnv": "task",
-    "DoomPettingZooTask": "task",
-    "DoomTaskConfig": "task_config",
-    "KeepOptimisers": "optimiser_state",
-    "LocationNetSettings": "location.net_settings",
+    "AgentFuser": "location.model.fuser",
+    "ContrastiveSettings": "location.model.settings",
+    "CrossEgoContrastive": "location.model.contrastive_loss",
+    "CrossEgoVideoLocationNet": "location.model.net",
+    "DoomPettingZooEnv": "marl.task",
+    "DoomPettingZooTask": "marl.task",
+    "DoomTaskConfig": "marl.task_config",
+    "KeepOptimisers": "marl.optimiser_state",
+    "LocationNetSettings": "location.model.settings",
     "MapPlan": "recording.maps",
     "MatchData": "recording.reader",
-    "Rewards": "coop_config",
-    "VZCoopConfig": "coop_config",
-    "VideoCentralCriticModel": "video_critic",
-    "VideoCentralCriticModelConfig": "video_critic",
-    "VideoEncoder": "video_encoder",
-    "VideoEncoderSettings": "video_encoder",
-    "VideoPolicyModel": "video_policy",
-    "VideoPolicyModelConfig": "video_policy",
-    "VizDoomCoopParallelEnv": "coop_env",
-    "make_video_encoder": "video_encoder",
+    "Rewards": "doom.settings",
+    "VZCoopConfig": "doom.settings",
+    "VideoCentralCriticModel": "marl.critic",
+    "VideoCentralCriticModelConfig": "marl.critic",
+    "VideoEncoder": "video.encoder",
+    "VideoEncoderSettings": "video.encoder",
+    "VideoPolicyModel": "marl.actor",
+    "VideoPolicyModelConfig": "marl.actor",
+    "VizDoomCoopParallelEnv": "doom.env",
+    "make_video_encoder": "video.encoder",
 }
 
 __all__ = list(_HOMES)

@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from reelrl.agents.constrained_sac import ConstrainedSac, MultiplierTerms
 from reelrl.errors import ConfigError
-from reelrl.policy_file import Policy
+from reelrl.runs.policy_file import Policy
 from reelrl.seeding import seed_for
 
 if TYPE_CHECKING:

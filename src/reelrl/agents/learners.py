@@ -21,7 +21,7 @@ from reelrl.agents.branching_dqn import BranchingDqn, BranchingPolicy
 from reelrl.agents.checkpointing import Retraceable
 from reelrl.agents.multi_categorical import BatchedPolicy
 from reelrl.errors import ConfigError
-from reelrl.policy_file import Activation, Layer, Policy
+from reelrl.runs.policy_file import Activation, Layer, Policy
 from reelrl.seeding import seed_for
 
 if TYPE_CHECKING:

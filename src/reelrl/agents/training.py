@@ -18,9 +18,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from reelrl.agents import checkpointing
-from reelrl.files import write_atomic
-from reelrl.runs import Run
-from reelrl.saving import Saving
+from reelrl.runs.folder import Run
+from reelrl.runs.saving import Saving
+from reelrl.storage.files import write_atomic
 
 Figures = dict[str, float]
 _BEST = "best_policy"  # of the checkpoint's arrays: the bytes of the best policy's file

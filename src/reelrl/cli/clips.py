@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
-from reelrl.progress import track
+from reelrl.runs.progress import track
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +53,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _make(args: argparse.Namespace) -> int:
     from reelrl.content.sources import open_clip
-    from reelrl.content.writers import write_video
+    from reelrl.content.write.video import write_video
 
     clip = open_clip(args.clip)
     write_video(args.output, clip)

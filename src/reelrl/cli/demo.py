@@ -13,9 +13,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.files import writable_folder, write_atomic
-from reelrl.progress import Progress
-from reelrl.regular_files import own_path
+from reelrl.runs.progress import Progress
+from reelrl.storage.files import writable_folder, write_atomic
+from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.content import Clip
-    from reelrl.evaluation.demo import Motion, Trial
+    from reelrl.encode.demo.measure import Motion, Trial
 
 CLIP, FRAMES = "generated:street", 60
 
@@ -58,7 +58,7 @@ def _open(name: str, frames: int) -> Clip:
 
 
 def _measure(clip: Clip) -> tuple[Motion, list[Trial]]:
-    from reelrl.evaluation import demo
+    from reelrl.encode.demo import measure as demo
 
     motion = demo.find_motion(clip)
     total = len(demo.NAMES) * demo.ENCODES * clip.frame_count
@@ -72,7 +72,7 @@ def _measure(clip: Clip) -> tuple[Motion, list[Trial]]:
 
 def _save(folder: Path, clip: Clip, motion: Motion, trials: Sequence[Trial], command: str) -> None:
     """The videos first, then the page that shows them: whoever finds a page finds a whole one."""
-    from reelrl.evaluation.demo_page import demo_page
+    from reelrl.encode.demo.page import demo_page
 
     document = demo_page(clip, motion, trials, command)
     for trial in trials:

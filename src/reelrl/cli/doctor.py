@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
 from reelrl.errors import ReelError
-from reelrl.files import cache_dir, writable_folder
 from reelrl.names import BACKENDS
+from reelrl.storage.files import cache_dir, writable_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -152,7 +152,7 @@ def _count_files(folder: Path) -> int:
 
 
 def _doom_leftovers(clean: bool) -> Finding:
-    from reelrl.act import engines
+    from reelrl.act.doom import engines
 
     found = engines.leftovers()
     if not found:
@@ -170,13 +170,13 @@ def _doom_leftovers(clean: bool) -> Finding:
 
 def _encoder(name: str, self_test: bool) -> Finding:
     try:
-        from reelrl.encode import backends
+        from reelrl.encode.codecs import backends
 
         found = backends.probe(name)
         more = "\n".join([_abilities(found), *found.notes, found.library])
         if not self_test:
             return Finding("ok", f"encoder {name}", f"{found.version}\n{more}")
-        from reelrl.encode import selftest
+        from reelrl.encode.codecs import selftest
 
         tested = selftest.run(name)
         verdict = f"self-test {tested.seconds:.1f} s" if tested.ok else f"self-test failed: {tested.detail}"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
-from reelrl.files import refuse_overwriting
-from reelrl.progress import Progress, duration
+from reelrl.runs.progress import Progress, duration
+from reelrl.storage.files import refuse_overwriting
 
 if TYPE_CHECKING:
     import argparse
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
-    from reelrl.encode.encoder_program import EncodeJob
-    from reelrl.encode.minigop_run import MiniGopRun
+    from reelrl.encode.handshake.reference_encoder import EncodeJob
+    from reelrl.encode.minigop.run import MiniGopRun
 
 DEFAULT_POLICY = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from reelrl.encode.coding import Encoded
+    from reelrl.encode.codecs.whole_clip import Encoded
 
     begin_s = time.monotonic()
     _check_output(Path(args.output))
@@ -104,7 +104,7 @@ class _Watch:
 
 def _check_output(path: Path) -> None:
     """Refuse before the work what could not be written after it."""
-    from reelrl.content.writers import CONTAINERS
+    from reelrl.content.write.video import CONTAINERS
     from reelrl.errors import ContentError
     from reelrl.names import did_you_mean
 
@@ -116,8 +116,8 @@ def _check_output(path: Path) -> None:
 
 def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
     from reelrl.content.sources import open_clip
-    from reelrl.encode.encoder_program import EncodeJob
-    from reelrl.encode.minigop_source import LOW_DELAY, RANDOM_ACCESS
+    from reelrl.encode.handshake.reference_encoder import EncodeJob
+    from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS
 
     if args.bitrate is not None and not args.bitrate > 0:
         raise ConfigError(f"--bitrate {args.bitrate:g}; give kbit/s above zero")
@@ -136,9 +136,9 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
 
 def _steered(job: EncodeJob, policy: str, args: argparse.Namespace, watch: _Watch) -> MiniGopRun:
     """The clip coded by the policy, and its decisions exported where that was asked for."""
-    from reelrl.encode.learned_minigop import load_controller
-    from reelrl.encode.minigop_preparation import open_source
-    from reelrl.encode.minigop_run import run_controller
+    from reelrl.encode.minigop.controllers.learned import load_controller
+    from reelrl.encode.minigop.preparation import open_source
+    from reelrl.encode.minigop.run import run_controller
 
     controller = load_controller(policy)
     if controller.privileged:
@@ -149,7 +149,7 @@ def _steered(job: EncodeJob, policy: str, args: argparse.Namespace, watch: _Watc
     with watch.phase("encode"):
         done = run_controller(source, controller, args.seed)
     if args.export_qpfile or args.export_zones:
-        from reelrl.encode.minigop_export import write_qp_file, write_zones
+        from reelrl.encode.file.export import write_qp_file, write_zones
 
         for path, write in ((args.export_qpfile, write_qp_file), (args.export_zones, write_zones)):
             if path:
@@ -159,7 +159,7 @@ def _steered(job: EncodeJob, policy: str, args: argparse.Namespace, watch: _Watc
 
 def _compare(job: EncodeJob, kbps: float, watch: _Watch) -> dict[str, Any]:
     """The encoder's own rate control at the same bitrate, or its own crf."""
-    from reelrl.encode.encoder_program import alone
+    from reelrl.encode.handshake.reference_encoder import alone
 
     with watch.phase("compare"):
         own = alone(job, None, two_passes=False)

@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.content.sources import open_clip
-    from reelrl.files import writable_folder
-    from reelrl.progress import Progress
-    from reelrl.stream.encoding import LadderSettings, encode_ladder
+    from reelrl.runs.progress import Progress
+    from reelrl.storage.files import writable_folder
+    from reelrl.stream.data.ladder_encoding import LadderSettings, encode_ladder
 
     chosen = {"qps": tuple(args.qps)} if args.qps else {}
     settings = LadderSettings(

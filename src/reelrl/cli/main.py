@@ -14,44 +14,44 @@ from typing import TYPE_CHECKING
 from reelrl import __version__
 from reelrl.errors import ReelError, missing_extra
 from reelrl.file_trust import trusting_files
-from reelrl.interrupts import Interrupted, sigterm_is_ctrl_c
 from reelrl.names import did_you_mean
+from reelrl.runs.interrupts import Interrupted, sigterm_is_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Words as typed -> module, what it does. A command may have two words ("train abr") and share the first with others.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "check doom": ("reelrl.cli.check_doom", "list what is wrong with the files of a Doom training"),
-    "collect doom": ("reelrl.cli.collect_doom", "record matches: what players see and where everybody is"),
-    "compare autoencoder": ("reelrl.cli.compare_autoencoder", "race optimisers of the autoencoder on the same frames"),
-    "compare doom": ("reelrl.cli.compare_doom", "train teams with and without the cross-ego term, and compare them"),
+    "check doom": ("reelrl.cli.doom.check", "list what is wrong with the files of a Doom training"),
+    "collect doom": ("reelrl.cli.doom.collect", "record matches: what players see and where everybody is"),
+    "compare autoencoder": ("reelrl.cli.compare.autoencoder", "race optimisers of the autoencoder on the same frames"),
+    "compare doom": ("reelrl.cli.compare.doom", "train teams with and without the cross-ego term, and compare them"),
     "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
     "encode": ("reelrl.cli.encode", "encode a video at a bitrate, the QP of each mini-GOP by a policy"),
-    "evaluate abr": ("reelrl.cli.evaluate_abr", "compare bitrate controllers on traces they have not seen"),
-    "evaluate autoencoder": ("reelrl.cli.evaluate_autoencoder", "measure an autoencoder in true bytes beside codecs"),
-    "evaluate doom": ("reelrl.cli.evaluate_doom", "compare trained teams with chance and a rule, in the same matches"),
-    "evaluate location": ("reelrl.cli.evaluate_location", "compare nets that know where everybody is with baselines"),
-    "evaluate minigop": ("reelrl.cli.evaluate_minigop", "compare bitrate control by mini-GOP with the encoder's own"),
-    "evaluate superblock": ("reelrl.cli.evaluate_superblock", "compare superblock maps by BD-rate on clips unseen"),
-    "fit minigop": ("reelrl.cli.fit_minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
-    "fit superblock": ("reelrl.cli.fit_superblock", "fit a map policy of a dozen weights to a quality metric"),
-    "search superblock": ("reelrl.cli.search_superblock", "search what superblock maps can win on a clip at most"),
-    "init doom": ("reelrl.cli.init_doom", "write the files of a Doom training, to edit"),
+    "evaluate abr": ("reelrl.cli.evaluate.abr", "compare bitrate controllers on traces they have not seen"),
+    "evaluate autoencoder": ("reelrl.cli.evaluate.autoencoder", "measure an autoencoder in true bytes beside codecs"),
+    "evaluate doom": ("reelrl.cli.evaluate.doom", "compare trained teams with chance and a rule, in the same matches"),
+    "evaluate location": ("reelrl.cli.evaluate.location", "compare nets that know where everybody is with baselines"),
+    "evaluate minigop": ("reelrl.cli.evaluate.minigop", "compare bitrate control by mini-GOP with the encoder's own"),
+    "evaluate superblock": ("reelrl.cli.evaluate.superblock", "compare superblock maps by BD-rate on clips unseen"),
+    "fit minigop": ("reelrl.cli.fit.minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
+    "fit superblock": ("reelrl.cli.fit.superblock", "fit a map policy of a dozen weights to a quality metric"),
+    "search superblock": ("reelrl.cli.fit.search_superblock", "search what superblock maps can win on a clip at most"),
+    "init doom": ("reelrl.cli.doom.init", "write the files of a Doom training, to edit"),
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
-    "train abr": ("reelrl.cli.train_abr", "train a bitrate controller for streaming"),
-    "train autoencoder": ("reelrl.cli.train_autoencoder", "train an autoencoder that learns while it watches"),
-    "train doom": ("reelrl.cli.train_doom", "train a team of players in Doom from what each of them sees"),
-    "train eyes": ("reelrl.cli.train_eyes", "train an encoder on single pictures of recorded matches"),
-    "train location": ("reelrl.cli.train_location", "train a net that knows where everybody is, from what players see"),
+    "train abr": ("reelrl.cli.train.abr", "train a bitrate controller for streaming"),
+    "train autoencoder": ("reelrl.cli.train.autoencoder", "train an autoencoder that learns while it watches"),
+    "train doom": ("reelrl.cli.train.doom", "train a team of players in Doom from what each of them sees"),
+    "train eyes": ("reelrl.cli.train.frame_reader", "train an encoder on single pictures of recorded matches"),
+    "train location": ("reelrl.cli.train.location", "train a net that knows where everybody is, from what players see"),
     "train minigop": (
-        "reelrl.cli.train_minigop",
+        "reelrl.cli.train.minigop",
         "train an agent that steers QP by mini-GOP under a bitrate",
     ),
-    "train superblock": ("reelrl.cli.train_superblock", "train an agent that places QP offsets inside frames"),
-    "watch doom": ("reelrl.cli.watch_doom", "watch a trained team play, as a film of all views"),
+    "train superblock": ("reelrl.cli.train.superblock", "train an agent that places QP offsets inside frames"),
+    "watch doom": ("reelrl.cli.doom.watch", "watch a trained team play, as a film of all views"),
     "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
 }
 

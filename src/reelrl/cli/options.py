@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, TypeVar
 
-from reelrl import config
+from reelrl.settings import config
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from reelrl.cli import output
 from reelrl.cli.main import DONE, FAILED, INTERRUPTED, with_dashes
 from reelrl.errors import ConfigError, ReelError
-from reelrl.files import refuse_overwriting
+from reelrl.storage.files import refuse_overwriting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.content.clip import Clip
-    from reelrl.encode.encoder_program import EncodeJob
+    from reelrl.encode.handshake.reference_encoder import EncodeJob
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,8 +81,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _encode(args: argparse.Namespace) -> None:
-    from reelrl.encode import encoder_program as program
-    from reelrl.encode.pass_log import PassLog
+    from reelrl.encode.handshake import reference_encoder as program
+    from reelrl.encode.minigop.pass_log import PassLog
 
     job = _job(args)
     for path in (args.o, args.csv, args.stat_out):
@@ -106,8 +106,8 @@ def _encode(args: argparse.Namespace) -> None:
 
 
 def _job(args: argparse.Namespace) -> EncodeJob:
-    from reelrl.encode.encoder_program import EncodeJob
-    from reelrl.encode.settings import EncoderSettings
+    from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.handshake.reference_encoder import EncodeJob
 
     _check(args)
     low_delay = args.structure == "low_delay" or (args.structure is None and args.rc_mode == 2)

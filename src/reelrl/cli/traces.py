@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.files import refuse_overwriting
-from reelrl.regular_files import own_path
+from reelrl.storage.files import refuse_overwriting
+from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
 
-    from reelrl.stream.trace_stats import TraceStats
+    from reelrl.stream.data.trace_stats import TraceStats
 
 KINDS = ("markov", "mobile", "outages")
 FORMATS = ("json", "cooked", "mahimahi")
@@ -45,14 +45,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _describe(args: argparse.Namespace) -> int:
-    from reelrl.stream.trace_stats import describe
-    from reelrl.stream.traces import read_traces
+    from reelrl.stream.data.trace_stats import describe
+    from reelrl.stream.data.traces import read_traces
 
     refuse_overwriting(args.figure, *args.words)
     traces = read_traces(args.words)
     stats = [describe(trace) for trace in traces]
     if args.figure:
-        from reelrl.evaluation.abr_figures import draw_traces
+        from reelrl.stream.figures import draw_traces
 
         draw_traces(Path(args.figure), traces)
     if args.json:
@@ -78,10 +78,10 @@ def _line(stats: TraceStats) -> str:
 
 def _make(args: argparse.Namespace) -> int:
     from reelrl.errors import ConfigError
-    from reelrl.files import writable_folder
     from reelrl.seeding import stream
-    from reelrl.stream import generate
-    from reelrl.stream.trace_writers import write_trace
+    from reelrl.storage.files import writable_folder
+    from reelrl.stream.data import generated_traces as generate
+    from reelrl.stream.data.trace_writers import write_trace
 
     kind = args.words[1] if len(args.words) == 2 else ""
     if kind not in KINDS or args.count < 1 or not args.output:
@@ -106,8 +106,8 @@ def _make(args: argparse.Namespace) -> int:
 
 def _convert(args: argparse.Namespace) -> int:
     from reelrl.errors import ConfigError
-    from reelrl.stream.trace_writers import write_trace
-    from reelrl.stream.traces import read_trace
+    from reelrl.stream.data.trace_writers import write_trace
+    from reelrl.stream.data.traces import read_trace
 
     if len(args.words) != 2 or not args.output:
         raise ConfigError("convert takes one trace and the file to write: reel traces convert trace.txt -o trace.json")

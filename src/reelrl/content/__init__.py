@@ -8,7 +8,7 @@ open_clip("atari:Breakout?frames=600")  played
 
 from reelrl.content.clip import Clip, concatenate, superblock_grid
 from reelrl.content.frame import Frame
-from reelrl.content.reader import VideoReader
+from reelrl.content.read.video import VideoReader
 from reelrl.content.sources import open_clip
 
 __all__ = ["Clip", "Frame", "VideoReader", "concatenate", "open_clip", "superblock_grid"]

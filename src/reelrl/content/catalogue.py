@@ -18,12 +18,12 @@ import yaml
 
 from reelrl.content.atari import GAMES, atari_clip
 from reelrl.content.clip import Clip
-from reelrl.content.formats import RAW_SUFFIXES
-from reelrl.content.generated import STYLES, generated_clip
+from reelrl.content.generated.clips import STYLES, generated_clip
+from reelrl.content.read.uncompressed import RAW_SUFFIXES
 from reelrl.errors import ContentError, ReelError
-from reelrl.files import explain_os_error
-from reelrl.plain_data import parse_json
-from reelrl.regular_files import inside, read_regular
+from reelrl.storage.files import explain_os_error
+from reelrl.storage.plain_data import parse_json
+from reelrl.storage.regular_files import inside, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

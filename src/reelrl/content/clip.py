@@ -58,7 +58,7 @@ class Clip:
     @classmethod
     def open(cls, path: str | Path, size: tuple[int, int] | None = None, fps: Fraction | int | None = None) -> Clip:
         """A clip that reads from a file, anew on each pass; `size` and `fps` as in `VideoReader`."""
-        from reelrl.content.reader import VideoReader
+        from reelrl.content.read.video import VideoReader
 
         with VideoReader(path, size, fps) as reader:
             width, height, rate, frames = reader.width, reader.height, reader.fps, reader.frame_count
@@ -195,7 +195,7 @@ def concatenate(clips: Sequence[Clip], name: str = "") -> Clip:
 
 
 def _read_file(path: str, size: tuple[int, int], fps: Fraction, frame_count: int, start: int) -> Iterator[Frame]:
-    from reelrl.content.reader import VideoReader
+    from reelrl.content.read.video import VideoReader
 
     with VideoReader(path, size, fps) as reader:
         if reader.frame_count != frame_count:

@@ -11,7 +11,7 @@ import numpy as np
 
 from reelrl.content.clip import SUPERBLOCK_SIZE, superblock_grid
 from reelrl.errors import ConfigError, ContentError
-from reelrl.files import write_atomic
+from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

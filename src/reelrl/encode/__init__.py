@@ -8,25 +8,25 @@ clip ──► EncoderSession.send(frame, qp=, offsets=) ──► receive() ─
 import importlib
 from typing import Any
 
-from reelrl.encode.backends import Capabilities, probe
-from reelrl.encode.coding import Encoded, encode_clip, encode_packets, first_pass
-from reelrl.encode.packet import FrameType, Packet
-from reelrl.encode.rate_loop import LeakyBucket
-from reelrl.encode.scheduling import normal_scheduling
-from reelrl.encode.session import EncoderSession
-from reelrl.encode.settings import EncoderSettings
-from reelrl.encode.worker import WorkerSession
+from reelrl.encode.codecs.backends import Capabilities, probe
+from reelrl.encode.codecs.packet import FrameType, Packet
+from reelrl.encode.codecs.rate_loop import LeakyBucket
+from reelrl.encode.codecs.scheduling import normal_scheduling
+from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.codecs.whole_clip import Encoded, encode_clip, encode_packets, first_pass
+from reelrl.encode.codecs.worker import WorkerSession
 
 _HOMES = {
-    "AbstractState": "states",
-    "Av1GymEnv": "superblock_env",
-    "NaiveState": "states",
-    "Outcome": "rewards",
-    "Script": "script",
-    "SuperblockQpEnv": "superblock_env",
-    "ZERO_MAP": "maps",
-    "register_callbacks": "script",
-    "run": "script",
+    "AbstractState": "superblock.states",
+    "Av1GymEnv": "superblock.env",
+    "NaiveState": "superblock.states",
+    "Outcome": "superblock.rewards",
+    "Script": "script.run",
+    "SuperblockQpEnv": "superblock.env",
+    "ZERO_MAP": "superblock.maps",
+    "register_callbacks": "script.run",
+    "run": "script.run",
 }
 
 __all__ = [

@@ -17,10 +17,10 @@ import numba
 import numpy as np
 
 from reelrl.content.frame import check_size
-from reelrl.encode.array_cache import cached_array
-from reelrl.encode.settings import SUPERBLOCK
+from reelrl.encode.codecs.settings import SUPERBLOCK
 from reelrl.errors import ConfigError
-from reelrl.files import cache_dir
+from reelrl.storage.array_cache import cached_array
+from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

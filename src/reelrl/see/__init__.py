@@ -14,46 +14,46 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reelrl.see.change import PixelChangeDetector as PixelChangeDetector
-    from reelrl.see.change import compute_frame_difference as compute_frame_difference
     from reelrl.see.classic import create_streaming_ae as create_streaming_ae
-    from reelrl.see.decoder import Decoder as Decoder
-    from reelrl.see.encoder import Encoder as Encoder
-    from reelrl.see.frames import postprocess_output as postprocess_output
-    from reelrl.see.frames import preprocess_frame as preprocess_frame
-    from reelrl.see.layers import LayerNormalization as LayerNormalization
-    from reelrl.see.layers import ResidualBlock as ResidualBlock
-    from reelrl.see.layers import TransformerBlock as TransformerBlock
-    from reelrl.see.monitor import PerformanceMonitor as PerformanceMonitor
-    from reelrl.see.monitor import TensorBoardLogger as TensorBoardLogger
+    from reelrl.see.frames.preprocess import postprocess_output as postprocess_output
+    from reelrl.see.frames.preprocess import preprocess_frame as preprocess_frame
+    from reelrl.see.learner import StreamingAutoEncoder as StreamingAutoEncoder
+    from reelrl.see.model.change import PixelChangeDetector as PixelChangeDetector
+    from reelrl.see.model.change import compute_frame_difference as compute_frame_difference
+    from reelrl.see.model.decoder import Decoder as Decoder
+    from reelrl.see.model.encoder import Encoder as Encoder
+    from reelrl.see.model.layers import LayerNormalization as LayerNormalization
+    from reelrl.see.model.layers import ResidualBlock as ResidualBlock
+    from reelrl.see.model.layers import TransformerBlock as TransformerBlock
+    from reelrl.see.monitor.panels import FeatureVisualizer as FeatureVisualizer
+    from reelrl.see.monitor.performance import PerformanceMonitor as PerformanceMonitor
+    from reelrl.see.monitor.performance import TensorBoardLogger as TensorBoardLogger
     from reelrl.see.optim.intentional import IntentionalSGD as IntentionalSGD
     from reelrl.see.optim.obgd import AdaptiveObGD as AdaptiveObGD
     from reelrl.see.optim.obgd import ObGD as ObGD
-    from reelrl.see.panels import FeatureVisualizer as FeatureVisualizer
     from reelrl.see.result import LearnResult as LearnResult
     from reelrl.see.settings import AutoEncoderSettings as AutoEncoderSettings
-    from reelrl.see.streaming import StreamingAutoEncoder as StreamingAutoEncoder
 
 _HOMES = {
     "AdaptiveObGD": "optim.obgd",
     "AutoEncoderSettings": "settings",
-    "Decoder": "decoder",
-    "Encoder": "encoder",
-    "FeatureVisualizer": "panels",
+    "Decoder": "model.decoder",
+    "Encoder": "model.encoder",
+    "FeatureVisualizer": "monitor.panels",
     "IntentionalSGD": "optim.intentional",
-    "LayerNormalization": "layers",
+    "LayerNormalization": "model.layers",
     "LearnResult": "result",
     "ObGD": "optim.obgd",
-    "PerformanceMonitor": "monitor",
-    "PixelChangeDetector": "change",
-    "ResidualBlock": "layers",
-    "StreamingAutoEncoder": "streaming",
-    "TensorBoardLogger": "monitor",
-    "TransformerBlock": "layers",
-    "compute_frame_difference": "change",
+    "PerformanceMonitor": "monitor.performance",
+    "PixelChangeDetector": "model.change",
+    "ResidualBlock": "model.layers",
+    "StreamingAutoEncoder": "learner",
+    "TensorBoardLogger": "monitor.performance",
+    "TransformerBlock": "model.layers",
+    "compute_frame_difference": "model.change",
     "create_streaming_ae": "classic",
-    "postprocess_output": "frames",
-    "preprocess_frame": "frames",
+    "postprocess_output": "frames.preprocess",
+    "preprocess_frame": "frames.preprocess",
 }
 
 __all__ = list(_HOMES)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
-from reelrl.see.frames import preprocess_frame
-from reelrl.see.monitor import FIGURES, PerformanceMonitor, TensorBoardLogger, figures_of
+from reelrl.see.frames.preprocess import preprocess_frame
+from reelrl.see.learner import StreamingAutoEncoder
+from reelrl.see.monitor.performance import FIGURES, PerformanceMonitor, TensorBoardLogger, figures_of
 from reelrl.see.settings import AutoEncoderSettings, OptimiserName, OptimiserSettings
-from reelrl.see.streaming import StreamingAutoEncoder
 from reelrl.see.weights import load_weights
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def create_streaming_ae(
 
 
 def _logger(folder: Path) -> TensorBoardLogger:
-    from reelrl.tensorboard import Board
+    from reelrl.runs.tensorboard import Board
 
     return TensorBoardLogger(Board(folder), FIGURES)
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from reelrl import config
 from reelrl.errors import CheckpointError
-from reelrl.files import atomic_path, explain_os_error
-from reelrl.regular_files import check_regular
+from reelrl.settings import config
+from reelrl.storage.files import atomic_path, explain_os_error
+from reelrl.storage.regular_files import check_regular
 
 if TYPE_CHECKING:
-    from reelrl.see.streaming import StreamingAutoEncoder
+    from reelrl.see.learner import StreamingAutoEncoder
 
 # Where trainers keep the weights in a file that also holds other things.
 INNER = ("model_state_dict", "state_dict", "model")

@@ -20,7 +20,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from reelrl.stream import kernels, rule  # kernels registers the rule's functions with numba
+from reelrl.stream.simulator import kernels, rule  # kernels registers the rule's functions with numba
 
 LABEL = np.dtype(
     [

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.names import BITRATE_CONTROLLERS, make_controller, names_a_file, resolve
-from reelrl.stream.env import ABREnv
-from reelrl.stream.session import Session
+from reelrl.stream.controllers.protocol import Session
+from reelrl.stream.simulator.env import ABREnv
 
 if TYPE_CHECKING:
-    from reelrl.stream.ladders import Ladder
-    from reelrl.stream.session import Controller
-    from reelrl.stream.traces import Trace
+    from reelrl.stream.controllers.protocol import Controller
+    from reelrl.stream.data.ladders import Ladder
+    from reelrl.stream.data.traces import Trace
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from reelrl.stream.policy import MEMORY, remember, with_memory
-from reelrl.stream.torch_env import TorchAbr
+from reelrl.stream.controllers.network import MEMORY, remember, with_memory
+from reelrl.stream.simulator.torch_env import TorchAbr
 
 if TYPE_CHECKING:
-    from reelrl.stream.policy import AbrPolicy
-    from reelrl.stream.traces import Trace
+    from reelrl.stream.controllers.network import AbrPolicy
+    from reelrl.stream.data.traces import Trace
 
 WEIGHTS = {"recorded": 3.0, "mobile": 3.0, "outages": 2.0}
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from reelrl.act.location.embeddings import Clips, Store
-from reelrl.act.location.eyes import FrozenEyes, Thumbnails
+from reelrl.act.location.row_encoders import FrozenEyes, Thumbnails
 from reelrl.act.location.samples import Moments, SampleSettings
 from reelrl.act.recording.reader import MatchData
-from reelrl.act.video_encoder import ClipShape, VideoEncoderSettings, frozen_video_encoder
+from reelrl.act.video.encoder import ClipShape, VideoEncoderSettings, frozen_video_encoder
 from reelrl.errors import ConfigError, ContentError
 from tests.act.location.written_matches import HEIGHT, PLAN, WIDTH, write_matches
 

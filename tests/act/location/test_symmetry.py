@@ -10,7 +10,7 @@ import torch
 from reelrl.act.location.readings import readings_of
 from reelrl.act.location.samples import Moments, SampleSettings, occupied
 from reelrl.act.location.symmetry import symmetries
-from reelrl.act.location.training import where_each_is
+from reelrl.act.location.train import where_each_is
 from reelrl.act.recording.maps import MapPlan
 from reelrl.act.recording.reader import MatchData
 from tests.act.location.written_matches import PLAN, write_matches

@@ -13,8 +13,8 @@ import numpy as np
 from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.manifest import LABELS, FileFacts, Manifest, MapEntry, MatchEntry, RecordingSettings
 from reelrl.act.recording.maps import MapPlan
-from reelrl.content.lossless import LosslessWriter
 from reelrl.content.pictures import save_png
+from reelrl.content.write.lossless import LosslessWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

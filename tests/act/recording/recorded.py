@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reelrl.act.recording.collection import Collection
+from reelrl.act.recording.collect import Collection
 from reelrl.act.recording.manifest import RecordingSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reelrl.act.recording.collection import Collected
+    from reelrl.act.recording.collect import Collected
 
 
 def short(**changes: Any) -> RecordingSettings:

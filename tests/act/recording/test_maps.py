@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from reelrl.act.doom.scenarios import cloister, haunted_rooms, nine_rooms
 from reelrl.act.recording.maps import REACH, MapPlan
 from reelrl.act.recording.routes import Routes
 from reelrl.act.recording.survey import grid_places, inside, survey, walls_of
-from reelrl.act.scenarios import cloister, haunted_rooms, nine_rooms
 from reelrl.errors import ContentError
 
 if TYPE_CHECKING:

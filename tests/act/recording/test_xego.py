@@ -13,7 +13,7 @@ import pytest
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.recording.xego import XegoData, open_matches
 from reelrl.cli.main import main
-from reelrl.content.film import write_film
+from reelrl.content.write.film import write_film
 from reelrl.errors import ConfigError, ContentError
 
 if TYPE_CHECKING:

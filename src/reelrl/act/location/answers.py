@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reelrl.act.location.net import HEADS
+from reelrl.act.location.model.net import HEADS
 
 if TYPE_CHECKING:
     from reelrl.act.location.embeddings import Clips, Pooling
-    from reelrl.act.location.net import CrossEgoVideoLocationNet, LocationOutput
+    from reelrl.act.location.model.net import CrossEgoVideoLocationNet, LocationOutput
     from reelrl.act.location.samples import Marks, Moments
     from reelrl.act.location.symmetry import Symmetry
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from reelrl import checkpoint_file
 from reelrl.errors import CheckpointError, ConfigError, ContentError
-from reelrl.files import cache_dir, explain_os_error
-from reelrl.progress import Progress
-from reelrl.regular_files import RESULT_BYTES, check_regular, own_path
+from reelrl.runs import checkpoint_file
+from reelrl.runs.progress import Progress
+from reelrl.storage.files import cache_dir, explain_os_error
+from reelrl.storage.regular_files import RESULT_BYTES, check_regular, own_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from reelrl.act.location.eyes import Eyes
+    from reelrl.act.location.row_encoders import Eyes
     from reelrl.act.location.samples import Moments
     from reelrl.act.recording.reader import Matches, MatchInfo
 

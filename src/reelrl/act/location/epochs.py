@@ -15,10 +15,10 @@ import numpy as np
 from torch.nn.utils import clip_grad_norm_
 
 from reelrl import seeding
-from reelrl.act import state_tree
-from reelrl.checkpoints import Checkpoints
+from reelrl.agents import state_tree
 from reelrl.errors import CheckpointError, InvalidStateError
-from reelrl.saving import Saving
+from reelrl.runs.checkpoints import Checkpoints
+from reelrl.runs.saving import Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from reelrl.runs import Run
+    from reelrl.runs.folder import Run
 
 KEEP = 2  # checkpoints
 _WARM_UP = 0.1  # share of all steps in which the learning rate rises

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.act.location.net import HEADS
+from reelrl.act.location.model.net import HEADS
 from reelrl.act.recording.reader import MatchInfo
 from reelrl.errors import ConfigError, ContentError
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torch import nn
 
-from reelrl import config
 from reelrl.errors import CheckpointError, ConfigError
-from reelrl.files import atomic_path, explain_os_error
-from reelrl.regular_files import check_regular
+from reelrl.settings import config
+from reelrl.storage.files import atomic_path, explain_os_error
+from reelrl.storage.regular_files import check_regular
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.act import sightings as seen
-from reelrl.act.game_facts import COLUMN
+from reelrl.act.doom import sightings as seen
+from reelrl.act.doom.game_facts import COLUMN
 from reelrl.errors import ContentError
-from reelrl.regular_files import RESULT_BYTES, read_regular
+from reelrl.storage.regular_files import RESULT_BYTES, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

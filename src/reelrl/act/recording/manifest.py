@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from reelrl import __version__, config
-from reelrl.act.coop_config import VZCoopConfig
+from reelrl import __version__
+from reelrl.act.doom.settings import VZCoopConfig
 from reelrl.errors import ConfigError, ContentError
-from reelrl.files import explain_os_error, write_atomic
 from reelrl.names import VIDEO_WRITERS, did_you_mean, resolve
-from reelrl.plain_data import parse_json
-from reelrl.regular_files import RESULT_BYTES, inside, open_binary, own_path, read_regular
+from reelrl.settings import config
+from reelrl.storage.files import explain_os_error, write_atomic
+from reelrl.storage.plain_data import parse_json
+from reelrl.storage.regular_files import RESULT_BYTES, inside, open_binary, own_path, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from reelrl.errors import ContentError
-from reelrl.plain_data import parse_object
+from reelrl.storage.plain_data import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Protocol
 from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.manifest import LABELS, TICRATE, FileFacts, Manifest, MatchEntry, RecordingSettings, Split
 from reelrl.act.recording.maps import MapPlan
-from reelrl.content.random_access import OpenVideos
+from reelrl.content.read.random_access import OpenVideos
 from reelrl.errors import ConfigError, ContentError
-from reelrl.files import explain_os_error
 from reelrl.names import did_you_mean
-from reelrl.regular_files import check_regular, inside, read_regular
+from reelrl.storage.files import explain_os_error
+from reelrl.storage.regular_files import check_regular, inside, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

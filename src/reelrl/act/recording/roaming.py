@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl import seeding
-from reelrl.act.coop_env import ACTIONS
+from reelrl.act.doom.env import ACTIONS
 from reelrl.act.recording.routes import Routes
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.act import scenario
-from reelrl.act.coop_config import VZCoopConfig
-from reelrl.act.match import Match
+from reelrl.act.doom.match import Match
+from reelrl.act.doom.scenarios import find as scenario
+from reelrl.act.doom.settings import VZCoopConfig
 from reelrl.act.recording.maps import MapPlan
 from reelrl.errors import ContentError
 

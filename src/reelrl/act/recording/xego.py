@@ -32,7 +32,7 @@ from reelrl.act.recording.xego_layout import (
     video_folder,
 )
 from reelrl.act.recording.xego_map import VisitedPlan
-from reelrl.content.random_access import OpenVideos
+from reelrl.content.read.random_access import OpenVideos
 from reelrl.errors import ConfigError, ContentError
 from reelrl.names import did_you_mean
 

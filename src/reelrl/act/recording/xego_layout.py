@@ -20,9 +20,9 @@ import numpy as np
 
 from reelrl.act.recording.manifest import Split
 from reelrl.errors import ContentError
-from reelrl.files import explain_os_error
-from reelrl.plain_data import parse_json
-from reelrl.regular_files import DOCUMENT_BYTES, open_binary, read_regular
+from reelrl.storage.files import explain_os_error
+from reelrl.storage.plain_data import parse_json
+from reelrl.storage.regular_files import DOCUMENT_BYTES, open_binary, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,1 @@
+"""Several players in one Doom match: environment, match, player processes."""

@@ -1,0 +1,140 @@
+"""Who knows best where everybody is: trained nets beside baselines, on matches that none of them has seen.
+
+    evaluation = evaluate([RunFolder("runs/0007"), ...], split="test")
+    evaluation.interval("one", "net", "mates_now", "macro_ap")
+
+Everybody answers about the same moments, seen through one player's eyes (each player's in turn) and through all eyes.
+Thresholds are chosen on validation matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from reelrl.act.location.baselines.frame_reader import SeenByEyes
+from reelrl.act.location.baselines.simple import baselines
+from reelrl.act.location.contestants import TrainedNet, load_nets
+from reelrl.act.location.dataset import Scenes
+from reelrl.act.location.model.net import HEADS
+from reelrl.act.location.scores import (
+    METRICS,
+    Counts,
+    Floats,
+    best_thresholds,
+    drawings,
+    interval,
+    over_seeds,
+    summed,
+)
+from reelrl.runs.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import torch
+
+    from reelrl.act.location.answers import Answers
+    from reelrl.act.location.samples import Marks, Moments
+    from reelrl.report.intervals import Interval
+    from reelrl.runs.folder import RunFolder
+
+    Answering = Callable[[str, Moments, Marks], Answers]
+    """From a split's name, its moments and the eyes they are seen through."""
+
+Views = Literal["one", "all"]
+VIEWS: tuple[Views, ...] = ("one", "all")
+ALL_HEADS = "mean"
+"""Stands for a head: the mean over all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Scores by views, contestant, head and metric: [drawings], the first being what was measured."""
+
+    split: str
+    scenes: Scenes
+    nets: dict[str, list[TrainedNet]]
+    scores: dict[tuple[str, str, str, str], Floats] = field(repr=False)
+    counts: dict[tuple[str, str, str], list[Counts]] = field(repr=False)
+    """By views, contestant and head: one for each seed."""
+
+    def contestants(self, views: str) -> list[str]:
+        return list(dict.fromkeys(name for seen, name, _, _ in self.scores if seen == views))
+
+    def interval(self, views: str, name: str, head: str, metric: str) -> Interval:
+        return interval(self.scores[views, name, head, metric])
+
+    def difference(self, views: str, name: str, other: str, head: str, metric: str) -> Interval:
+        """How much higher than another one, on the same drawings of matches."""
+        return interval(self.scores[views, name, head, metric] - self.scores[views, other, head, metric])
+
+
+def evaluate(
+    folders: Sequence[RunFolder],
+    *,
+    data: str | None = None,
+    split: str = "test",
+    embeddings: str | None = None,
+    make: bool = True,
+    device: str | torch.device = "cpu",
+) -> Evaluation:
+    """Every net and baseline about every moment of a split."""
+    splits = list(dict.fromkeys(["train", "val", split, "retrieval"]))
+    nets = load_nets(folders, data, splits, embeddings, make, device)
+    scenes = next(iter(nets.values()))[0].scenes
+    weights = drawings(len(scenes.moments[split].matches))
+    found = Evaluation(split, scenes, nets, {}, {})
+    with Progress("answer", unit="contestants") as progress:
+        for views in VIEWS:
+            for name, seeds in _contestants(scenes, nets, views):
+                _add(found, views, name, [_counted(who, scenes, split, views) for who in seeds], weights)
+                progress.update()
+    return found
+
+
+def seen_through(moments: Moments, views: Views) -> tuple[Moments, Marks]:
+    """Moments and the eyes they are seen through: one player's at a time, or those of all present."""
+    return moments.single_views() if views == "one" else (moments, moments.present)
+
+
+def _contestants(
+    scenes: Scenes, nets: dict[str, list[TrainedNet]], views: Views
+) -> Iterator[tuple[str, list[Answering]]]:
+    """Names, and who answers: one for each seed."""
+    known = baselines(scenes.data, scenes.plan, scenes.samples, one_view=views == "one")
+    eyes = {id(net.scenes): net for group in nets.values() for net in group}
+    for net in eyes.values():
+        if not net.scenes.names():
+            continue
+        name = "seen by the eyes" if len(eyes) == 1 else f"seen by the eyes of {net.folder.name}"
+        by_matches = {moments.matches: net.scenes.clips[split] for split, moments in net.scenes.moments.items()}
+        known[name] = SeenByEyes(scenes.data, scenes.plan, scenes.samples, by_matches)
+    for name, baseline in known.items():
+        baseline.fit(*seen_through(scenes.moments["train"], views))
+        yield name, [lambda _, moments, pov: baseline.answer(moments, pov)]  # noqa: B023  # used before the next one
+    for name, group in nets.items():
+        yield name, [net.answer for net in group]
+
+
+def _counted(who: Answering, scenes: Scenes, split: str, views: Views) -> dict[str, Counts]:
+    """What one contestant said about a split, with thresholds from the validation matches."""
+    tuning, tuning_pov = seen_through(scenes.moments["val"], views)
+    moments, pov = seen_through(scenes.moments[split], views)
+    tuned, said = who("val", tuning, tuning_pov), who(split, moments, pov)
+    tuning_truth, truth = tuning.targets(tuning_pov), moments.targets(pov)
+    return {
+        head: Counts.of(said[head], truth[head], moments.match, best_thresholds(tuned[head], tuning_truth[head]))
+        for head in HEADS
+    }
+
+
+def _add(found: Evaluation, views: str, name: str, seeds: list[dict[str, Counts]], weights: Floats) -> None:
+    for head in HEADS:
+        found.counts[views, name, head] = [seed[head] for seed in seeds]
+        runs = [seed[head].scores(weights) for seed in seeds]
+        for metric in METRICS:
+            found.scores[views, name, head, metric] = over_seeds([run[metric] for run in runs])
+    for metric in METRICS:
+        heads = {head: found.scores[views, name, head, metric] for head in HEADS}
+        found.scores[views, name, ALL_HEADS, metric] = summed(heads)

@@ -1,0 +1,230 @@
+"""Eyes for the location net: a net that learns from single pictures what is on them.
+
+    reel train eyes DATA                       once
+    reel train location DATA --eyes RUN        nets on what it reads off every frame, as many as you like
+
+Every picture is a sample of its own with plain questions, so this takes minutes where the location net, which hears of
+whole teams alone, would take hours. Only training matches are learned from; validation matches choose the epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from reelrl import seeding
+from reelrl.act.location.dataset import label_map, matches_of
+from reelrl.act.location.embeddings import Store
+from reelrl.act.location.epochs import EpochTrainer
+from reelrl.act.location.frame_reader.labelled_frames import Glances, look, on_columns, told_apart
+from reelrl.act.location.frame_reader.net import OF_A_PLACE, EyesNet, EyesSettings, by_place, somebody
+from reelrl.act.location.precision import mean_precision
+from reelrl.act.location.row_encoders import Thumbnails
+from reelrl.act.location.samples import SampleSettings
+from reelrl.act.recording.xego import open_matches
+from reelrl.errors import ConfigError
+from reelrl.runs.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from reelrl.act.location.frame_reader.labelled_frames import Seen
+    from reelrl.act.recording.reader import MatchInfo
+    from reelrl.runs.folder import Run
+
+WEIGHTS = "eyes.safetensors"
+_AT_ONCE = 256  # pictures, in validation
+
+
+@dataclass(frozen=True, kw_only=True)
+class EyesTraining:
+    """What is looked at, and how it is learned."""
+
+    data: str
+    map: str | None = None
+    """Whose places are learned; None: the one map that the training matches are on."""
+    net: EyesSettings = field(default_factory=EyesSettings)
+    picture_size: tuple[int, int] | None = (120, 160)
+    """Height and width that larger pictures are shrunk to; None: as they were recorded."""
+    stride: int = 8
+    """Rows from one picture to the next."""
+    epochs: int = 4
+    batch: int = 128
+    lr: float = 2e-3
+    """The highest; it rises and falls."""
+    weight_decay: float = 0.05
+    shake: float = 0.04
+    """Pictures are moved by up to this share of their width, and made brighter or darker by five times as much."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.shake < 0.2:
+            raise ConfigError(f"shake is {self.shake}; it is a share from 0 to below 0.2")
+        for name in ("stride", "epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
+        if not 0 < self.lr < 1:
+            raise ConfigError(f"lr is {self.lr}; give a number between 0 and 1")
+
+
+class EyesTrainer(EpochTrainer):
+    """Learns all questions at once; the epoch with the lowest loss on validation matches stays."""
+
+    net: EyesNet
+
+    def __init__(
+        self,
+        settings: EyesTraining,
+        seed: int,
+        run: Run,
+        glances: dict[str, Glances],
+        device: str | torch.device = "cpu",
+    ) -> None:
+        super().__init__(seed, run, epochs=settings.epochs, patience=settings.epochs, lr=settings.lr)
+        self.settings, self.device = settings, torch.device(device)
+        self.glances = {split: each.to(device) for split, each in glances.items()}
+        if self.device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # all batches are alike
+        seeding.seed_globals(seed)
+        self.net = EyesNet(settings.net).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.optimiser = torch.optim.AdamW(self.net.parameters(), settings.lr, weight_decay=settings.weight_decay)
+
+    def batches(self, rng: np.random.Generator) -> Sequence[NDArray[np.int64]]:
+        count = len(self.glances["train"])
+        return np.array_split(rng.permutation(count), -(-count // self.settings.batch))
+
+    def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
+        glances = self.glances["train"].take(torch.from_numpy(batch).to(self.device))
+        glances = shaken(glances, rng, self.settings.shake)
+        losses = self._losses(self._look(glances.pictures), glances)
+        total = torch.stack(list(losses.values()))
+        return total.sum(), {f"loss/{name}": value for name, value in zip(losses, total.detach().tolist(), strict=True)}
+
+    @torch.no_grad()
+    def validate(self) -> tuple[float, dict[str, float]]:
+        self.net.eval()
+        glances, parts, truths, losses, right = self.glances["val"], [], [], 0.0, np.zeros(2)
+        for numbers in torch.split(torch.arange(len(glances), device=self.device), _AT_ONCE):
+            part = glances.take(numbers)
+            said = self._look(part.pictures)
+            share = len(numbers) / len(glances)
+            losses += share * torch.stack(list(self._losses(said, part).values())).sum().item()
+            place = by_place(said["own"]).logsumexp(2).argmax(1)
+            right += share * np.array(
+                [
+                    (place == part.cell.div(OF_A_PLACE, rounding_mode="floor")).float().mean().item(),
+                    (said["heading"].argmax(1) == part.heading).float().mean().item(),
+                ]
+            )
+            parts.append(by_place(somebody(said["columns"])).logsumexp(-1).cpu())
+            truths.append(by_place(self._truth(part).any(1)).any(-1).cpu())
+        found, truth = torch.cat(parts), torch.cat(truths)  # [N, bodies, places]
+        players = self.settings.net.players
+        kinds = {"mates": slice(0, players), "enemies": slice(players, None)}
+        figures = {
+            name: mean_precision(found[:, kind].logsumexp(1).numpy(), truth[:, kind].any(1).numpy())
+            for name, kind in kinds.items()
+        }
+        figures["who"] = mean_precision(found.flatten(1).numpy(), truth.flatten(1).numpy())
+        figures |= {"place": float(right[0]), "heading": float(right[1]), "loss": losses}
+        return -losses, {f"val/{name}": value for name, value in figures.items()}
+
+    def keep_best(self) -> None:
+        self.net.save(self.run.new_artifact(WEIGHTS))
+
+    def _look(self, pictures: Tensor) -> dict[str, Tensor]:
+        """In half precision where that is faster; what is said is float32."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            said = self.net(pictures.contiguous(memory_format=torch.channels_last))
+        return {name: each.float() for name, each in said.items()}
+
+    def _truth(self, glances: Glances) -> Tensor:
+        net = self.settings.net
+        where = (glances.seen_cell, glances.seen_body, glances.seen_span)
+        return on_columns(*where, net.bodies, net.cells, net.columns, net.picture[1])
+
+    def _losses(self, said: dict[str, Tensor], glances: Glances) -> dict[str, Tensor]:
+        """Nats per picture; what is on the screen where are many questions, and add up."""
+
+        def marks(logits: Tensor, truth: Tensor) -> Tensor:
+            return binary_cross_entropy_with_logits(logits, truth.float(), reduction="none").flatten(1).sum(1).mean()
+
+        truth = self._truth(glances)
+        return {
+            "own": cross_entropy(said["own"], glances.cell, ignore_index=-1),
+            "heading": cross_entropy(said["heading"], glances.heading, ignore_index=-1),
+            "view": marks(said["view"], glances.view),
+            "columns": marks(said["columns"], truth),
+            "somebody": marks(somebody(said["columns"]), truth.any(1)),
+        }
+
+
+def open_glances(
+    settings: EyesTraining, work: Callable[..., Iterable[Seen]] = map
+) -> tuple[EyesTraining, dict[str, Glances]]:
+    """The pictures of the training and validation matches, and the settings with a net that fits them.
+
+    Videos are decoded by `work`, a map that may use several processes, and their pictures kept in the cache.
+    """
+    data = open_matches(settings.data)
+    settings = replace(settings, map=label_map(data, settings.map))
+    matches = {split: matches_of(data, split, str(settings.map)) for split in ("train", "val")}
+    glances = {}
+    with Progress("look", sum(map(len, matches.values())), unit="matches") as progress:
+        for split, mine in matches.items():
+            seen = []
+            for each in work(_look, [(settings, info) for info in mine]):
+                seen.append(each)
+                progress.update(1)
+            glances[split] = Glances.of(_store(settings), data, mine, seen)
+    height, width = glances["train"].pictures.shape[2:]
+    players, enemies = told_apart(data, matches["train"])
+    places = glances["train"].places
+    net = replace(settings.net, places=places, players=players, enemies=enemies, picture=(height, width))
+    return replace(settings, net=net), glances
+
+
+def _store(settings: EyesTraining) -> Store:
+    return Store(Thumbnails(SampleSettings(frames=1, stride=settings.stride), settings.picture_size))
+
+
+def _look(task: tuple[EyesTraining, MatchInfo]) -> Seen:
+    settings, info = task
+    data = open_matches(settings.data)
+    try:
+        return look(_store(settings), data, info, data.map(str(settings.map)))
+    finally:
+        data.close()
+
+
+def shaken(glances: Glances, rng: np.random.Generator, most: float) -> Glances:
+    """Pictures moved and lit a little differently, each in its own way, so that none is learned by heart; as floats.
+
+    Who is on the screen moves with its picture, or off it.
+    """
+    if not most:
+        return glances
+    pictures, device = glances.pictures, glances.pictures.device
+    count, _, height, width = pictures.shape
+    reach = max(1, round(most * width))
+
+    def drawn(low: float, high: float, *shape: int) -> Tensor:
+        return torch.from_numpy(rng.uniform(low, high, (count, *shape)).astype(np.float32)).to(device)
+
+    right, down = drawn(-reach, reach).round().long(), drawn(-reach / 2, reach / 2).round().long()
+    rows = (torch.arange(height, device=device) - down[:, None]).clamp(0, height - 1)
+    columns = (torch.arange(width, device=device) - right[:, None]).clamp(0, width - 1)
+    which = torch.arange(count, device=device)[:, None, None, None]
+    colours = torch.arange(3, device=device)[:, None, None]
+    moved = pictures[which, colours, rows[:, None, :, None], columns[:, None, None]]
+    # Light, and a tint, as being hit reddens the whole screen.
+    gain = drawn(1 - 5 * most, 1 + 5 * most, 1, 1, 1) * drawn(1 - 2 * most, 1 + 2 * most, 3, 1, 1)
+    return replace(
+        glances, pictures=(moved * gain).clamp(0, 255), seen_span=glances.seen_span + right[:, None, None].float()
+    )

@@ -1,0 +1,1 @@
+"""The location net: views of some players to the places of all."""

@@ -1,0 +1,128 @@
+"""How the rows of a match are looked at before a net sees them: by a frozen encoder, or as small pictures.
+
+A frozen encoder gives embeddings, which are all the net then needs. A net that trains its own encoder needs pictures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+
+from reelrl.act.video.encoder import ENCODERS, ClipShape, encode_frozen, frozen_video_encoder
+from reelrl.errors import ConfigError
+from reelrl.names import resolve
+from reelrl.settings import config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from reelrl.act.location.samples import SampleSettings
+    from reelrl.act.recording.reader import Match
+    from reelrl.act.video.encoder import VideoEncoderSettings
+
+_AT_ONCE = 64  # rows that are decoded and encoded together
+
+
+class Eyes(Protocol):
+    """Turns the rows of a match, `stride` apart, into arrays."""
+
+    stride: int
+    rows_per_clip: int
+    """How many of them make a clip: 1 where each is a clip already."""
+    facts: dict[str, Any]
+    """All that the arrays depend on, besides the videos."""
+
+    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[Any]:
+        """[players, rows, ...]; `on_rows` hears how many are done."""
+        ...
+
+
+class FrozenEyes:
+    """An encoder that does not learn: [players, rows, embed_dim], in half precision.
+
+    An encoder that looks at each frame alone does so `looks` times from one row to the next, and says last what it has
+    to say of them; any other looks at a whole clip.
+    """
+
+    def __init__(
+        self,
+        encoder: VideoEncoderSettings,
+        samples: SampleSettings,
+        size: tuple[int, int] | None = None,
+        looks: int = 1,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.encoder, self.size, self.stride, self.device = encoder, size, samples.stride, device
+        alone = resolve(ENCODERS, encoder.model_type, foreign=True).per_frame
+        if looks > 1 and encoder.model_type != "eyes":
+            raise ConfigError(f"looks is {looks}; only eyes of `reel train eyes` put several looks together")
+        if self.stride % looks:
+            raise ConfigError(f"looks is {looks}, and rows are {self.stride} apart; give a number that divides it")
+        self._frames, self._apart = (looks, self.stride // looks) if alone else (samples.frames, self.stride)
+        self.rows_per_clip = samples.frames if alone else 1
+        self.facts: dict[str, Any] = {
+            # Weights by what they are: the same file elsewhere is the same encoder, another one there is not.
+            "encoder": config.to_mapping(replace(encoder, weights=None)) | {"weights": _digest(encoder.weights)},
+            "stride": self.stride,
+            "frames": [self._frames, self._apart],
+            "pictures": list(size) if size else None,
+        }
+
+    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
+        return np.stack([np.concatenate(list(self._player(match, p, on_rows))) for p in range(match.info.players)])
+
+    def _player(self, match: Match, player: int, on_rows: Callable[[int], None]) -> Iterator[NDArray[np.float16]]:
+        rows = np.arange(0, match.info.frames, self.stride)
+        # The first clips begin before the match does: its first frame is repeated.
+        clips = np.maximum(rows[:, None] - self._apart * np.arange(self._frames)[::-1], 0)
+        for start in range(0, len(clips), _AT_ONCE):
+            chosen = clips[start : start + _AT_ONCE]
+            pictures = _pictures(match, player, chosen.reshape(-1), self.size)
+            video = torch.unflatten(torch.from_numpy(pictures), 0, chosen.shape)
+            encoder = frozen_video_encoder(self.encoder, ClipShape(*video.shape[1:]), self.device)
+            yield encode_frozen(encoder, video.to(self.device))[:, -1].half().cpu().numpy()
+            on_rows(len(chosen))
+
+
+class Thumbnails:
+    """Pictures for a net that trains its own encoder: uint8 [players, rows, 3, height, width]."""
+
+    def __init__(self, samples: SampleSettings, size: tuple[int, int] | None = None) -> None:
+        self.size, self.stride, self.rows_per_clip = size, samples.stride, samples.frames
+        self.facts: dict[str, Any] = {"pictures": list(size) if size else None, "stride": self.stride}
+
+    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
+        rows = np.arange(0, match.info.frames, self.stride)
+        players = []
+        for player in range(match.info.players):
+            parts = []
+            for start in range(0, len(rows), _AT_ONCE):
+                parts.append(_pictures(match, player, rows[start : start + _AT_ONCE], self.size))
+                on_rows(len(parts[-1]))
+            players.append(np.concatenate(parts))
+        return np.stack(players)
+
+
+def _pictures(match: Match, player: int, rows: NDArray[np.int64], size: tuple[int, int] | None) -> NDArray[np.uint8]:
+    """[rows, 3, height, width], shrunk to a size or as recorded; small ones are not enlarged."""
+    pictures = match.frames(player, rows)
+    if size is not None and pictures.shape[1] > size[0]:
+        import cv2
+
+        pictures = np.stack([cv2.resize(each, size[::-1], interpolation=cv2.INTER_AREA) for each in pictures])
+    return np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))
+
+
+def _digest(weights: str | None) -> str | None:
+    """Of a file: an encoder trained further under the same name is another encoder."""
+    if weights is None or not Path(weights).is_file():
+        return weights
+    with Path(weights).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Teams that learn to play: the BenchMARL task, actor, critic, training."""

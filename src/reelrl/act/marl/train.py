@@ -1,0 +1,173 @@
+"""Training in a run folder: BenchMARL's experiment, with our logs, checkpoints, films and way to stop."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from reelrl.act.marl.assembly import DoomTraining, Parts
+from reelrl.act.marl.contrastive_objective import ContrastiveTerm
+from reelrl.act.marl.optimiser_state import KeepOptimisers
+from reelrl.agents import state_tree
+from reelrl.content.write.film import write_film
+from reelrl.errors import CheckpointError, ConfigError
+from reelrl.runs.progress import spaced
+from reelrl.runs.saving import Saving
+
+from benchmarl.experiment import Experiment  # isort: skip
+from benchmarl.experiment.logger import Logger  # isort: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarl.experiment.callback import Callback
+    from tensordict import TensorDictBase
+
+    from reelrl.runs.checkpoints import Checkpoint
+    from reelrl.runs.folder import Run
+
+STAGE = "doom"
+
+
+class DoomExperiment(Experiment):  # type: ignore[misc]
+    """BenchMARL's experiment; once it has a `run_folder` it writes there after every iteration."""
+
+    def __init__(self, settings: DoomTraining, seed: int, *, encode_at_collection: bool = True) -> None:
+        parts = Parts(settings, encode_at_collection=encode_at_collection)
+        self.run_folder: Run | None = None
+        self.contrastive_weight = settings.contrastive.weight
+        self.saving = Saving()
+        self.checkpoint_every = int(parts.experiment.checkpoint_interval)
+        # BenchMARL's own files (pickles) go where they are forgotten; the run folder has everything.
+        self._scratch = tempfile.TemporaryDirectory(prefix="reelrl-benchmarl-")
+        parts.experiment.save_folder = self._scratch.name
+        parts.experiment.checkpoint_interval, parts.experiment.checkpoint_at_end = 0, False
+        try:
+            with warnings.catch_warnings():
+                _ignore_known_warnings()
+                super().__init__(
+                    task=parts.task,
+                    algorithm_config=parts.algorithm,
+                    model_config=parts.actor,
+                    critic_model_config=parts.critic,
+                    seed=seed,
+                    config=parts.experiment,
+                    callbacks=_callbacks(settings),
+                )
+        except BaseException as error:
+            self._scratch.cleanup()
+            if isinstance(error, ConfigError) or not isinstance(error, ValueError | TypeError):
+                raise
+            raise ConfigError(f"BenchMARL refuses these settings: {error}") from error
+        self.on_iteration: Callable[[DoomExperiment], None] = lambda _: None
+
+    def learn(self, saving: Saving | None = None) -> None:
+        """Play and learn to the end; an interrupt ends it after the iteration under way."""
+        self.saving = saving or Saving()
+        try:
+            with warnings.catch_warnings(), self.saving:
+                _ignore_known_warnings()
+                self._collection_loop()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        with suppress(RuntimeError):  # torchrl complains of a collector that is closed twice
+            super().close()
+        self._scratch.cleanup()
+
+    def end_of_iteration(self) -> None:
+        """Checkpoint when one is due, and stop if that was asked."""
+        self.on_iteration(self)
+        if self.run_folder:
+            last = self.n_iters_performed == self.config.get_max_n_iters(self.on_policy)
+            due = bool(self.checkpoint_every) and self.total_frames % self.checkpoint_every == 0
+            self.saving.reached(f"step {spaced(self.total_frames)}", self._save, due=due, last=last)
+
+    def _save(self) -> None:
+        if self.run_folder:
+            arrays, plain = state_tree.split(self.state_dict())
+            self.run_folder.checkpoint(self.total_frames, arrays, {"experiment": plain})
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint: parameters, optimisers, counters and chance. Matches begin anew."""
+        try:
+            self.load_state_dict(state_tree.join(checkpoint.tensors, checkpoint.state["experiment"]))
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"{checkpoint.folder} is of another training ({error}); resume with the settings it had"
+            ) from error
+
+    def _setup_logger(self) -> None:
+        self.logger = RunLogger(self)
+
+
+class RunLogger(Logger):  # type: ignore[misc]
+    """BenchMARL's figures, once per iteration, in metrics.jsonl and TensorBoard; episodes in episodes.jsonl."""
+
+    def __init__(self, experiment: DoomExperiment) -> None:
+        # Nothing of the base class's start: it opens BenchMARL's own writers.
+        self.experiment = experiment
+        self.experiment_config, self.group_map = experiment.config, experiment.group_map
+        self.json_writer, self.loggers = None, [self]
+        self.figures: dict[str, float] = {}
+
+    @property
+    def run(self) -> Run | None:
+        return self.experiment.run_folder
+
+    def log(self, dict_to_log: dict[str, Any], step: int | None = None) -> None:
+        del step
+        self.figures |= {key: float(value) for key, value in dict_to_log.items()}
+
+    def log_collection(self, batch: TensorDictBase, **kwargs: Any) -> float:
+        self.figures = {}  # an iteration begins; not every one sees the end of an episode
+        if self.run:
+            done = batch.get(("next", "done")).squeeze(-1)
+            for group in self.group_map:
+                for value in batch.get(("next", group, "episode_reward")).mean((-2, -1))[done].tolist():
+                    self.run.log_episode({"step": self.experiment.total_frames, "return": value})
+        return float(super().log_collection(batch, **kwargs))
+
+    def log_video(self, name: str, video: Any, step: int) -> None:
+        """The first evaluation episode, all views tiled."""
+        del name, step
+        if self.run:
+            settings = self.experiment.task.settings
+            pictures = video[0].permute(0, 2, 3, 1).numpy()
+            path = self.run.new_artifact(f"evaluation-{self.experiment.total_frames:08d}.mp4")
+            write_film(path, pictures, settings.ticrate / settings.skip, zoom=3)
+
+    def commit(self) -> None:
+        if self.run:
+            finite = {key: value for key, value in self.figures.items() if math.isfinite(value)}
+            self.run.log_metrics(self.experiment.total_frames, finite)
+        self.experiment.end_of_iteration()
+
+    def finish(self) -> None: ...
+
+
+def with_frames(settings: DoomTraining, frames: int) -> DoomTraining:
+    """The settings with another length."""
+    return replace(settings, experiment={**settings.experiment, "max_n_frames": frames, "max_n_iters": None})
+
+
+def with_contrastive_weight(settings: DoomTraining, weight: float) -> DoomTraining:
+    """The settings with another weight of the cross-ego term."""
+    return replace(settings, contrastive=replace(settings.contrastive, weight=weight))
+
+
+def _callbacks(settings: DoomTraining) -> list[Callback]:
+    """Those that hold weights before the one that holds optimisers."""
+    term = [ContrastiveTerm(settings.contrastive)] if settings.contrastive.weight else []
+    return [*term, KeepOptimisers()]
+
+
+def _ignore_known_warnings() -> None:
+    """What BenchMARL and torchrl say of themselves on versions that we tested."""
+    for module in ("benchmarl", "torchrl", "tensordict", "abc"):
+        warnings.filterwarnings("ignore", module=module)

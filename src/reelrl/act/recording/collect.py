@@ -1,0 +1,169 @@
+"""Many matches into one folder: only those that are missing, several at a time, each kept as soon as it is complete."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from reelrl import seeding
+from reelrl.act.recording import manifest as manifests
+from reelrl.act.recording.labels import Labels
+from reelrl.act.recording.manifest import FileFacts, Manifest, MapEntry, MatchEntry
+from reelrl.act.recording.maps import MapPlan
+from reelrl.act.recording.one_match import ASIDE, record
+from reelrl.act.recording.survey import plain_name, survey
+from reelrl.content.pictures import save_png
+from reelrl.errors import ConfigError, GameError
+from reelrl.storage.files import writable_folder, write_atomic
+from reelrl.storage.locks import FolderLock
+from reelrl.storage.regular_files import own_folder, own_path, read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from reelrl.act.recording.manifest import RecordingSettings
+
+
+_TRIES = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """A match that has just been added; `lost` says why it had to be played again."""
+
+    entry: MatchEntry
+    labels: Labels
+    plan: MapPlan
+    lost: tuple[str, ...] = ()
+
+
+class Collection:
+    """A folder of matches under construction, by one process at a time."""
+
+    def __init__(self, folder: str | Path, settings: RecordingSettings) -> None:
+        self.folder = writable_folder(folder)
+        _refuse_strange(self.folder)
+        self._lock = FolderLock(self.folder, advice="wait for it or stop it")
+        try:
+            has_one = (self.folder / manifests.NAME).exists()
+            self.manifest = Manifest.read(self.folder) if has_one else Manifest(settings)
+            _check_same(self.folder, self.manifest.settings, settings)
+            self._agree_with_disk()
+        except BaseException:
+            self.close()
+            raise
+        self._halt = threading.Event()  # matches in the making end at their next row
+        self._stop = threading.Event()  # no more are begun
+
+    def stop(self) -> None:
+        """Begin no more matches; those in the making are finished and kept."""
+        self._stop.set()
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def missing(self, scenario: str, matches: int) -> list[int]:
+        """Numbers of the matches on a map that are not there yet, of the first so many."""
+        there = {entry.id for entry in self.manifest.matches}
+        return [number for number in range(matches) if _match_id(plain_name(scenario), number) not in there]
+
+    def collect(self, scenario: str, matches: int, jobs: int = 1) -> Iterator[Collected]:
+        """Add what is missing of so many matches on a map; gives each as it is complete."""
+        self.manifest.settings.match(scenario)  # refuses what no match can be
+        numbers = self.missing(scenario, matches)
+        if not numbers:
+            return
+        plan = self._map(scenario)
+        with ThreadPoolExecutor(jobs, thread_name_prefix="match") as pool:
+            try:
+                futures = [pool.submit(self._record, scenario, plan, number) for number in numbers]
+                for future in as_completed(futures):
+                    collected = future.result()
+                    if collected is not None:
+                        self.manifest.add(collected.entry)
+                        self.manifest.write(self.folder)
+                        yield collected
+            except BaseException:
+                # Nobody waits for a match to be played to its end after an error or a second Ctrl+C.
+                self._stop.set()
+                self._halt.set()
+                raise
+
+    def _record(self, scenario: str, plan: MapPlan, number: int) -> Collected | None:
+        if self._stop.is_set():
+            return None
+        name = _match_id(plan.name, number)
+        seed = seeding.seed_for(self.manifest.settings.seed, "match", plan.name, number)
+        folder = self.folder / "matches" / name
+        lost: list[str] = []
+        while True:
+            try:
+                labels, files = record(folder, scenario, plan, self.manifest.settings, seed, self._halt.is_set)
+                break
+            except GameError as error:
+                # One engine in thousands crashes; that must not end a night's collection.
+                lost.append(str(error))
+                if len(lost) == _TRIES or self._halt.is_set():
+                    raise GameError(
+                        f"match {name} failed {len(lost)} times, finished ones are kept: {error}"
+                    ) from error
+        split = self.manifest.split_of(plan.name, number)
+        paths = {f"matches/{name}/{file}": facts for file, facts in files.items()}
+        return Collected(MatchEntry(name, plan.name, split, seed, len(labels), paths), labels, plan, tuple(lost))
+
+    def _map(self, scenario: str) -> MapPlan:
+        """The plan of a map, measured when it is first played on."""
+        name = plain_name(scenario)
+        entry = self.manifest.maps.get(name)
+        if entry is not None:
+            if entry.scenario != scenario:
+                raise ConfigError(
+                    f"{self.folder} has matches on {entry.scenario}, also called {name}; give that as --map, "
+                    f"or rename {scenario}"
+                )
+            path = self.folder / "maps" / f"{name}.json"
+            entry.files[f"maps/{name}.json"].check(path)
+            return MapPlan.from_json(read_regular(path), path)
+        plan = survey(scenario)
+        folder = writable_folder(own_folder(self.folder / "maps"))
+        write_atomic(own_path(folder / f"{name}.json"), plan.to_json())
+        save_png(own_path(folder / f"{name}.png"), plan.draw(size=720))
+        files = {f"maps/{name}{suffix}": FileFacts.of(folder / f"{name}{suffix}") for suffix in (".json", ".png")}
+        self.manifest.maps[name] = MapEntry(scenario, files)
+        self.manifest.write(self.folder)
+        return plan
+
+    def _agree_with_disk(self) -> None:
+        """Clear away what a killed collection left, and forget matches whose folder somebody has removed."""
+        matches = own_folder(self.folder / "matches")
+        self.manifest.matches = [entry for entry in self.manifest.matches if (matches / entry.id).is_dir()]
+        there = {entry.id for entry in self.manifest.matches}
+        for folder in matches.glob("*"):
+            ours = folder.name.startswith(ASIDE) or folder.name.rpartition("-")[0] in self.manifest.maps
+            if ours and folder.name not in there:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _match_id(map_name: str, number: int) -> str:
+    return f"{map_name}-{number:04d}"
+
+
+def _refuse_strange(folder: Path) -> None:
+    """A folder with other things in it was hardly meant, and a cleaning must not meet foreign files."""
+    if (folder / manifests.NAME).exists():
+        return
+    # The manifest is there before the first match: matches without one have lost it, and are not ours to clear away.
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in {"maps", ".lock"})
+    if strange:
+        raise ConfigError(f"{folder} holds other things ({strange[0]}) and no {manifests.NAME}; give an empty folder")
+
+
+def _check_same(folder: Path, before: RecordingSettings, now: RecordingSettings) -> None:
+    old, new = asdict(before), asdict(now)
+    different = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
+    if different:
+        raise ConfigError(f"{folder} was collected with {'; '.join(different)}; say the same, or use another folder")

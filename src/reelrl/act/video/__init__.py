@@ -1,0 +1,1 @@
+"""Video encoders: from a player's frames to an embedding."""

@@ -1,0 +1,1 @@
+"""`reel check|collect|init|watch doom`"""

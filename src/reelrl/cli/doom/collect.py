@@ -1,0 +1,124 @@
+"""Record matches: what each player sees, and where everybody truly is, for learning who is where.
+
+reel collect doom --matches 80 -o data/doom                  four players who roam through nine rooms
+reel collect doom --matches 8 --map cloister -o data/doom    and a second map, to test retrieval where none was learned
+reel collect doom --check data/doom                          compare every file with its checksum
+
+The same command again adds only what is missing. The first map of a folder is the one that places are labels of; its
+matches are split into train, val and test, those on other maps are for retrieval. docs/matches.md tells the layout.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from reelrl.cli import options, output
+from reelrl.errors import ConfigError
+from reelrl.runs.progress import Progress
+
+if TYPE_CHECKING:
+    import argparse
+
+    from reelrl.act.recording.manifest import RecordingSettings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--matches", type=int, metavar="N", help="how many there shall be on this map, with those already there")
+    add("-o", "--output", metavar="DATA", help="the folder, new or of an earlier collection")
+    add("--map", default="haunted_rooms", metavar="NAME", help="haunted_rooms, cloister, or any scenario (a .cfg file)")
+    add("--players", type=int, default=4, metavar="N", help="in each match, up to 8 (default 4)")
+    add("--seconds", type=float, default=40.0, metavar="S", help="of each match (default 40)")
+    add(
+        "--skip", type=int, default=4, metavar="TICS", help="from one row to the next; 35 tics are a second (default 4)"
+    )
+    add("--resolution", default="RES_256X192", metavar="NAME", help="of the views (default RES_256X192)")
+    add("--video", default="av1", help="av1 (small) or lossless (bit for bit) (default av1)")
+    add("--jobs", type=int, default=1, metavar="N", help="matches played at the same time (default 1)")
+    add("--check", metavar="DATA", help="read a folder instead, and compare every file with its checksum")
+    options.add_seed(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.check:
+        return _check(args.check)
+    if args.matches is None or args.output is None:
+        raise ConfigError("say how many and where to: reel collect doom --matches 80 -o data/doom")
+    for name in ("matches", "jobs"):
+        if getattr(args, name) < 1:
+            raise ConfigError(f"--{name} {getattr(args, name)}: give 1 or more")
+    from reelrl.act.recording.manifest import RecordingSettings
+
+    names = ("players", "seconds", "skip", "resolution", "video", "seed")
+    return _collect(args, RecordingSettings(**{name: getattr(args, name) for name in names}))
+
+
+def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
+    from contextlib import closing
+
+    from reelrl.act.doom.scenarios import find as scenario
+    from reelrl.act.recording.collect import Collection
+    from reelrl.act.recording.statistics import describe
+    from reelrl.cli.main import DONE, INTERRUPTED
+    from reelrl.runs.interrupts import first_interrupt_asks
+
+    # Wrong usage is told before a folder is made.
+    settings.match(args.map)
+    scenario.require(args.map)
+    start_s = time.monotonic()
+    with closing(Collection(args.output, settings)) as collection:
+        missing = len(collection.missing(args.map, args.matches))
+        output.line("data", args.output, f"map {args.map}", f"{args.matches - missing} of {args.matches} matches there")
+        collected = []
+
+        def stop() -> None:
+            collection.stop()
+            output.line("stop", "after the matches being played", "Ctrl+C again ends at once")
+
+        with Progress("match", missing, unit="matches") as progress, first_interrupt_asks(stop):
+            for each in collection.collect(args.map, args.matches, args.jobs):
+                collected.append(each)
+                progress.update(1)
+                for reason in each.lost:
+                    output.line("again", each.entry.id, reason.splitlines()[0])
+                output.line("match", each.entry.id, each.entry.split, f"{each.entry.frames} rows")
+        seconds = time.monotonic() - start_s
+        left = len(collection.missing(args.map, args.matches))
+    if collected:
+        rows = sum(each.entry.frames for each in collected)
+        size = sum(facts.bytes for each in collected for facts in each.entry.files.values())
+        output.line(
+            "done",
+            f"{len(collected)} matches",
+            f"{rows} moments x {settings.players} views",
+            f"{size / 1e6:.1f} MB",
+            f"{seconds:.0f} s",
+            f"{rows * settings.skip / seconds:.0f} tics/s",
+            f"{len(collected) / seconds * 60:.1f} matches/min",
+        )
+        for word, values in describe(collected[0].plan, [each.labels for each in collected]).items():
+            output.line("seen", word, values)
+    if left:
+        output.line("stopped", f"{left} matches are missing", "the same command goes on")
+        return INTERRUPTED
+    output.next_command(f"reel collect doom --check {args.output}")
+    return DONE
+
+
+def _check(folder: str) -> int:
+    from reelrl.act.recording.reader import MatchData
+    from reelrl.cli.main import DONE
+
+    data = MatchData.open(folder)
+    files = list(data.check())
+    size = sum(path.stat().st_size for path in files)
+    by_split: dict[str, int] = {}
+    for match in data.matches:
+        by_split[match.split] = by_split.get(match.split, 0) + 1
+    counts = [f"{count} {split}" for split, count in by_split.items()]
+    output.line("data", folder, f"{len(data.matches)} matches ({', '.join(counts)})", f"{size / 1e6:.1f} MB")
+    output.line("files", len(files), "all as they were written")
+    if {"train", "val"} <= by_split.keys():
+        output.next_command(f"reel train eyes {folder}")
+    return DONE

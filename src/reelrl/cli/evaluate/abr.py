@@ -1,0 +1,177 @@
+"""Compare bitrate controllers on traces they have not seen.
+
+reel evaluate abr                                       every built-in controller
+reel evaluate abr runs/0007 robustmpc oracle            these
+reel evaluate abr "ppo=runs/0001,runs/0002" robustmpc   two trainings as one line, averaged trace by trace
+reel evaluate abr --traces my/traces --ladder ladder.json --ladder other.json
+
+Traces: REELRL_DATA's test traces, else generated ones. Writes sessions.csv, summary.json, figures and index.html.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reelrl.cli import options, output
+from reelrl.errors import ConfigError
+from reelrl.names import did_you_mean
+from reelrl.storage.regular_files import own_path
+
+if TYPE_CHECKING:
+    import argparse
+
+    from reelrl.stream.data.ladders import Ladder
+    from reelrl.stream.data.traces import Trace
+    from reelrl.stream.evaluate import Contender, Protocol
+
+DEFAULT_CONTROLLERS = ("lowest", "rate", "bba", "bola", "mpc", "robustmpc", "ppo", "oracle")
+
+REFERENCE = "robustmpc"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("controllers", nargs="*", help="names, run folders, or name=run,run for several seeds")
+    parser.add_argument("--traces", action="append", metavar="PATH", help="a trace file or folder; may be repeated")
+    parser.add_argument("--ladder", action="append", metavar="PATH", help="a ladder file or folder; may be repeated")
+    parser.add_argument(
+        "--reference", metavar="NAME", help=f"compare with this one (default {REFERENCE}, where it plays)"
+    )
+    parser.add_argument("--qoe", default="linear", help="linear, log, hd, vmaf, psnr or ssim")
+    parser.add_argument("--default-rule", action="store_true", help="our simulator instead of Pensieve's")
+    parser.add_argument("--noise", action="store_true", help="vary download times by 10 percent")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default all cores)"
+    )
+    parser.add_argument("-o", "--out", default="runs/evaluate-abr", metavar="FOLDER", help="where results go")
+    parser.add_argument("--note", default="", help="a word for the log of runs on test traces")
+    options.add_seed(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.storage.files import writable_folder
+    from reelrl.stream import evaluate as abr
+    from reelrl.stream.data.ladders import read_ladder
+    from reelrl.stream.data.pools import data_folder
+
+    folder = writable_folder(args.out)
+    contenders = [abr.Contender.parse(text) for text in args.controllers or _available()]
+    traces, label = _traces(args.traces)
+    ladders = [read_ladder(path) for path in args.ladder or [data_folder("videos/envivio") or "nominal"]]
+    how = abr.Protocol(None if args.default_rule else "pensieve", args.noise, args.qoe, args.seed)
+    names = [contender.name for contender in contenders]
+    reference = _reference(args.reference, names)
+    # A few hundred sessions take seconds; starting processes takes longer.
+    sessions = len(traces) * len(ladders) * sum(len(contender.members) for contender in contenders)
+    played = abr.play_all(contenders, traces, ladders, how, args.jobs if sessions > 3000 else 1)
+    lines = abr.summarise(contenders, played, reference)
+    facts = {
+        "traces": len(traces),
+        "source": label,
+        "videos": [ladder.name for ladder in ladders],
+        "sessions": sessions,
+        "qoe": args.qoe,
+        "rule": how.preset or "default",
+        "noise": how.noise,
+        "seed": how.seed,
+        "command": shlex.join(["reel", *sys.argv[1:]]),
+        "note": args.note,
+    }
+    abr.write_records(folder, lines, played, facts)
+    _draw(folder, lines, reference, facts, contenders, played, traces, ladders, how)
+    _log_test_run(folder, traces, facts, lines)
+    if args.json:
+        output.as_json({"facts": facts, "lines": [abr.as_record(line) for line in lines]})
+    else:
+        print(abr.table(lines, reference))
+        output.line("page", folder / "index.html", "open it in a browser")
+    return 0
+
+
+def _reference(asked: str | None, names: list[str]) -> str | None:
+    if asked is not None and asked not in names:
+        raise ConfigError(f"--reference {asked} is not among those compared{did_you_mean(asked, names)}")
+    return asked or (REFERENCE if REFERENCE in names else None)
+
+
+def _available() -> list[str]:
+    """The built-in controllers; the shipped policy only where it is shipped."""
+    from reelrl.stream.controllers.weights import SHIPPED
+
+    return [name for name in DEFAULT_CONTROLLERS if name != "ppo" or SHIPPED.exists()]
+
+
+def _traces(given: list[str] | None) -> tuple[list[Trace], str]:
+    from reelrl.seeding import stream
+    from reelrl.stream.data.pools import data_folder, generated_pool
+    from reelrl.stream.data.traces import read_traces
+
+    if given:
+        held_out = any("test" in Path(path).resolve().parts for path in given)
+        return read_traces(given), ("test: " if held_out else "") + " ".join(Path(path).name for path in given)
+    found = data_folder("traces/test")
+    if found is not None:
+        return read_traces(found), "test: " + " ".join(path.name for path in sorted(found.iterdir()))
+    return generated_pool(stream(1, "abr", "evaluation"), 60), "60 generated, 40 percent with outages"
+
+
+def _draw(
+    folder: Path,
+    lines: Any,
+    reference: str | None,
+    facts: dict[str, Any],
+    contenders: list[Contender],
+    played: Any,
+    traces: list[Trace],
+    ladders: list[Ladder],
+    how: Protocol,
+) -> None:
+    from reelrl.stream import figures as abr_figures
+    from reelrl.stream.page import write_page
+    from reelrl.stream.playback import load_controller, play
+
+    figures = [own_path(folder / "cdf.png")]
+    abr_figures.draw_cdf(figures[0], contenders, played, {line.name: line.title for line in lines})
+    best = next((line.name for line in lines if not line.privileged), lines[0].name)
+    shown = {best, reference or best}
+    for contender in (each for each in contenders if each.name in shown):
+        values = [playback.qoe for playback in played[contender.name][: len(traces)]]
+        middle = traces[sorted(range(len(values)), key=values.__getitem__)[len(values) // 2]]
+        session = play(
+            load_controller(contender.members[0]),
+            middle,
+            ladders[0],
+            name=contender.name,
+            seed=how.seed,
+            preset=how.preset,
+            noise=how.noise,
+            qoe=how.qoe,
+            timeline=True,
+        )
+        figures.append(own_path(folder / f"timeline-{Path(contender.name).name}.png"))
+        abr_figures.draw_timeline(figures[-1], session, middle)
+    write_page(own_path(folder / "index.html"), lines, reference, facts, figures)
+
+
+def _log_test_run(folder: Path, traces: list[Trace], facts: dict[str, Any], lines: Any) -> None:
+    """Every look at test traces leaves a line in the repository: who was tried, when, with what result."""
+    import hashlib
+    from datetime import UTC, datetime
+
+    from reelrl.runs.records import Log
+    from reelrl.stream.evaluate import as_record
+
+    if not str(facts["source"]).startswith("test: "):
+        return
+    digest = hashlib.sha256(b"".join(trace.bytes_per_s.tobytes() for trace in traces)).hexdigest()[:16]
+    results = Path(__file__).parents[4] / "docs" / "results"
+    place = results if results.is_dir() else folder
+    log = Log(place / "abr-test-runs.jsonl")
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    short = [{key: as_record(line)[key] for key in ("name", "qoe", "median", "p10", "paired")} for line in lines]
+    log.append({"time": when, "traces_sha256": digest, **facts, "lines": short})
+    log.close()

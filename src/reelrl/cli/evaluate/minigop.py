@@ -1,0 +1,159 @@
+"""Compare mini-GOP controllers with the encoder's own rate controls by BD-rate and by how well rates are met.
+
+reel evaluate minigop                                      the usual controllers, clips of the test split
+reel evaluate minigop --goal cbr                           low delay within a buffer, against the encoder's cbr
+reel evaluate minigop --controllers sac=runs/0007          a trained run besides
+reel evaluate minigop --controllers 'mine=policies/without-{source}.safetensors' --split all
+reel evaluate minigop --controllers direct-search --share-over 'rate-model(0)' --frames 65     how near to an oracle
+reel evaluate minigop --clips bbb_480x270+bloom_480x270    clips one after the other
+reel evaluate minigop --only crf --split train --baseline crf.json     the curves that training compares with
+
+Controllers are names, run folders, policy files or "package.module:Class"; {source} stands for the source of the clip.
+Encodes are kept: a killed evaluation goes on where it stood. Writes points.csv, clips.csv, summary.json, index.html.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reelrl.cli import options, output
+from reelrl.storage.regular_files import own_path
+
+if TYPE_CHECKING:
+    import argparse
+
+    from reelrl.content.clip import Clip
+    from reelrl.encode.minigop.evaluate import Contestant, Protocol
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--goal", default="vbr", help="vbr (default): the clip's bits; cbr: low delay, within a buffer")
+    parser.add_argument("--controllers", nargs="+", default=[], metavar="WHAT", help="besides the usual ones")
+    parser.add_argument("--only", nargs="+", metavar="WHAT", help="these, and nobody else but their anchors")
+    parser.add_argument("--preset", type=int, default=8, help="the encoder's speed preset (default 8)")
+    parser.add_argument("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the encoder; more make vbr differ")
+    parser.add_argument("--clips", nargs="+", metavar="CLIP", help="names, recipes, files; A+B shows B after A")
+    parser.add_argument("--split", default="test", help="test (default), train or all")
+    parser.add_argument("--qps", default="28,34,40,46,52", help="of the crf encodes that rates come from")
+    parser.add_argument("--frames", type=int, default=0, metavar="N", help="of each clip (default all)")
+    parser.add_argument(
+        "--buffer", type=float, default=1.0, metavar="S", help="seconds of the leaky bucket (default 1)"
+    )
+    parser.add_argument(
+        "--headroom", type=int, metavar="QP", help="of controllers' sessions above their probe (default 12; 0: none)"
+    )
+    parser.add_argument(
+        "--share-over", metavar="NAME", help="each one's share of the oracle's gain over this contestant"
+    )
+    parser.add_argument("--method", default="pchip", help="between points: pchip (default) or akima")
+    parser.add_argument("--vmaf", action="store_true", help="VMAF as well, which takes longer than the encodes")
+    parser.add_argument("--baseline", metavar="FILE", help="write the crf curves for reel train minigop")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
+    parser.add_argument("--out", default="runs/evaluate-minigop", metavar="FOLDER", help="where results go")
+    options.add_seed(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.encode.minigop import baseline as minigop_baseline
+    from reelrl.encode.minigop import evaluate as minigop
+    from reelrl.encode.minigop import oracle_share as minigop_share
+    from reelrl.encode.minigop import page as minigop_page
+    from reelrl.encode.minigop import summary as minigop_summary
+    from reelrl.report.verdicts import verdicts
+    from reelrl.storage.files import writable_folder
+
+    folder = writable_folder(args.out)
+    how = _protocol(args)
+    contestants = _contestants(args)
+    clips = chosen_clips(args)
+    everyone = minigop.with_anchors(contestants, how.goal)
+    oracle = minigop_share.oracle_of(everyone, args.share_over) if args.share_over else ""
+    points = minigop.encode_all(contestants, clips, how, args.jobs)
+    results = minigop_summary.clip_results(points, how.goal, how.metrics, args.method)
+    summary = verdicts(results)
+    uses = minigop_summary.rate_uses(everyone, points, how.goal)
+    warned = minigop_summary.warnings(everyone, uses, how)
+    facts = _facts(args, how, clips, sum(point.seconds for point in points)) | {"warnings": warned}
+    shares = minigop_share.shares(points, oracle, args.share_over, args.method) if oracle else []
+    facts |= {"shares": [share.record() for share in shares]} if shares else {}
+    minigop_summary.write_records(folder, points, results, summary, uses, facts)
+    minigop_page.write_page(own_path(folder / "index.html"), points, results, summary, uses, facts)
+    if args.baseline:
+        minigop_baseline.write_baseline(Path(args.baseline), points, how)
+    if args.json:
+        output.as_json(minigop_summary.as_record(summary, uses, facts))
+        return 0
+    print(minigop_summary.tables(summary, uses, how.goal))
+    if shares:
+        print(f"\n{minigop_share.table(shares)}")
+    for warning in warned:
+        output.line("note", warning)
+    output.next_command(f"open {folder / 'index.html'}")
+    return 0
+
+
+def _protocol(args: argparse.Namespace) -> Protocol:
+    from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.minigop.evaluate import Protocol
+    from reelrl.encode.minigop.preparation import HEADROOM
+    from reelrl.encode.superblock.evaluate import numbers
+
+    if args.vmaf:
+        from reelrl.content.quality import vmaf_program
+
+        vmaf_program()  # complain now, not after the first encode
+    return Protocol(
+        goal=args.goal,
+        qps=numbers("--qps", args.qps),
+        frames=args.frames,
+        encoder=EncoderSettings(preset=args.preset, keyint=args.keyint, threads=args.threads),
+        buffer_s=args.buffer,
+        headroom=HEADROOM if args.headroom is None else args.headroom,
+        with_vmaf=args.vmaf,
+        seed=args.seed,
+    )
+
+
+def _contestants(args: argparse.Namespace) -> list[Contestant]:
+    from reelrl.encode.minigop.evaluate import USUAL, Contestant
+
+    return [Contestant.parse(text) for text in args.only or [*USUAL[args.goal], *args.controllers]]
+
+
+def chosen_clips(args: argparse.Namespace) -> list[Clip]:
+    from reelrl.encode.minigop.evaluate import open_sequence
+    from reelrl.encode.superblock.evaluate import split_clips
+
+    if args.clips:
+        return [open_sequence(name) for name in args.clips]
+    sides = ("train", "test") if args.split == "all" else (args.split,)
+    return [clip for side in sides for clip in split_clips(side) if not clip.source.startswith("atari:")]
+
+
+def _facts(args: argparse.Namespace, how: Protocol, clips: list[Clip], seconds: float) -> dict[str, Any]:
+    from reelrl.encode import probe
+    from reelrl.encode.minigop.evaluate import ANCHORS
+
+    settings = how.settings
+    structure = settings.structure.replace("_", " ")
+    return {
+        "goal": how.goal,
+        "anchors": list(ANCHORS[how.goal]),
+        "clips": {clip.name: min(clip.frame_count, how.frames or clip.frame_count) for clip in clips},
+        "qps": args.qps,
+        "encoder": f"{settings.backend} {probe(settings.backend).version}, preset {settings.preset}, {structure}, "
+        f"mini-GOPs of {2**settings.levels}, keyint {settings.keyint}, {settings.threads} thread",
+        "buffer_s": how.buffer_s,
+        "headroom": how.headroom,
+        "metrics": list(how.metrics),
+        "method": args.method,
+        "seed": args.seed,
+        "cpu_s": round(seconds, 1),
+        "command": shlex.join(["reel", *sys.argv[1:]]),
+    }

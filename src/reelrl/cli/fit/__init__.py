@@ -1,0 +1,1 @@
+"""`reel fit ...` and `reel search ...`"""

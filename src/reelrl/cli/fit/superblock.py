@@ -1,0 +1,77 @@
+"""Fit a map policy of a dozen weights to a quality metric, on clips of the training split.
+
+reel fit superblock --objective weighted:moving -o moving.yaml
+reel fit superblock --objective psnr_y --clips generated:street generated:pan -o psnr.yaml
+reel evaluate superblock --controllers moving.yaml           then see what it does on other clips
+
+Objectives: psnr_y, psnr_y_of_mean, ssim_db, vmaf, weighted:moving, weighted:centre, weighted:detail. What is minimised
+is the bits at equal quality. A policy that does not clearly pay on other frames of its clips abstains: it sends no map.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from reelrl.cli import options, output
+from reelrl.storage.files import refuse_overwriting
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--objective", default="weighted:moving", metavar="METRIC", help="default weighted:moving")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the policy goes, as YAML")
+    parser.add_argument("--clips", nargs="+", metavar="CLIP", help="default: every clip of the training split")
+    parser.add_argument("--frames", type=int, default=12, metavar="N", help="of each clip (default 12)")
+    parser.add_argument("--qps", default="30,36,42,48", help="each clip takes two of them (default 30,36,42,48)")
+    parser.add_argument("--population", type=int, default=8, metavar="N", help="policies per generation (default 8)")
+    parser.add_argument("--generations", type=int, default=6, metavar="N", help="default 6")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
+    options.add_seed(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from reelrl.content.sources import open_clip
+    from reelrl.encode.superblock.evaluate import numbers, split_clips
+    from reelrl.encode.superblock.fit import FitSettings, fit
+    from reelrl.parallel import processes
+    from reelrl.runs.progress import Progress
+
+    settings = FitSettings(
+        objective=args.objective,
+        frames=args.frames,
+        qps=numbers("--qps", args.qps),
+        population=args.population,
+        generations=args.generations,
+        seed=args.seed,
+    )
+    clips = [open_clip(name) for name in args.clips] if args.clips else split_clips("train")
+    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    total = (2 * len(settings.names) + settings.population * settings.generations) * 2 * len(clips)
+    with Progress("fit", total, unit="encodes") as progress, processes(args.jobs) as everywhere:
+        policy = fit(clips, settings, everywhere, lambda count, best: progress.update(count, saving=best))
+    policy = replace(policy, facts=policy.facts | {"command": shlex.join(["reel", *sys.argv[1:]])})
+    policy.save(args.output)
+    if args.json:
+        output.as_json(vars(policy))
+        return 0
+    for name, weight in policy.weights.items():
+        output.line("weight", name, f"{weight:+.3f}")
+    output.line(
+        "after", "the first frame", f"{policy.inter_share:.2f} of it", f"from {policy.least_change:.2f} levels on"
+    )
+    facts = policy.facts
+    output.line(
+        "fitted", f"{facts['fitted_percent']:+.2f} % bits", f"{len(clips)} clips", f"{facts['encodes']} encodes"
+    )
+    verdict = "abstains: no clear saving" if policy.abstains else "sends maps"
+    output.line("check", f"{facts['check_percent']:+.2f} % bits", f"standard error {facts['check_error']}", verdict)
+    output.next_command(f"reel evaluate superblock --controllers {args.output}")
+    return 0

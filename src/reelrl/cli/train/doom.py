@@ -1,0 +1,161 @@
+"""Train a team of players in one Doom match, from what each of them sees (BenchMARL: MAPPO, or another by name).
+
+reel train doom                                           two players, nine rooms, the files that ship
+reel train doom --algorithm ippo --frames 300000
+reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
+reel train doom --set task.num_players=4 --set experiment.lr=1e-3
+reel train doom --contrastive-weight 1                    teammates' views of one moment pulled together, besides
+reel train doom --resume runs/0007                        go on where a run stopped
+
+`reel init doom DIR` writes the files to edit, `reel check doom` tests them. A step is one action of every player.
+Ctrl+C ends the training after the iteration under way and saves; again, at once. A resumed run has the parameters,
+optimisers, counters and chance it had; its matches begin anew, because an engine's state cannot be saved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reelrl.cli import output
+from reelrl.cli.train import command as training
+from reelrl.errors import GameError
+from reelrl.runs.progress import spaced
+from reelrl.runs.saving import EVERY_S
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.train import DoomExperiment
+    from reelrl.runs.folder import Run
+
+STAGE = "doom"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--algorithm", default="mappo", metavar="NAME", help="mappo (default), ippo, masac, isac, iql or vdn")
+    add_files(parser)
+    add("--frames", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
+    add("--contrastive-weight", type=float, metavar="W", help="of the cross-ego term in the loss (default 0: none)")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
+    training.add_arguments(parser, but_for="--frames")
+    add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """The YAML files of a training, as `reel check doom` takes them too."""
+    for part in ("task", "actor", "critic", "experiment"):
+        parser.add_argument(f"--{part}", metavar="FILE", help=f"YAML of the {part} (default: the one that ships)")
+    parser.add_argument("--algorithm-file", metavar="FILE", help="YAML of the algorithm")
+
+
+def settings_from(args: argparse.Namespace) -> DoomTraining:
+    """The files, then --set."""
+    from reelrl.act.marl import assembly as doom_training
+    from reelrl.settings import config
+
+    files = {part: getattr(args, part) for part in ("task", "actor", "critic", "experiment")}
+    settings = doom_training.load(algorithm_name=args.algorithm, algorithm=args.algorithm_file, **files)
+    return config.override(settings, args.set)
+
+
+def run(args: argparse.Namespace) -> None:
+    settings, seed = _settings(args)
+    folder = train(
+        settings, seed, root=args.output_dir, resume=args.resume, threads=args.threads, save_every_s=args.save_every
+    )
+    output.next_command(f"reel evaluate doom {folder}")
+
+
+def train(
+    settings: DoomTraining,
+    seed: int,
+    *,
+    root: str | Path,
+    resume: str | Path | None = None,
+    threads: int = 1,
+    save_every_s: float = EVERY_S,
+) -> Path:
+    """A training to its end, in a new run in `root` or one to resume; returns the run's folder."""
+    from reelrl.act.marl.train import DoomExperiment
+    from reelrl.agents.devices import use_device
+
+    use_device("cpu", threads)
+    # Built before the run's folder: settings that cannot be right should not leave a run behind.
+    experiment = DoomExperiment(settings, seed)
+    try:
+        name = f"doom-{settings.algorithm_name}"
+        with training.in_run(
+            STAGE, settings, seed, root=root, resume=resume, name=name, facts={"threads": threads}
+        ) as run_folder:
+            experiment.run_folder = run_folder
+            _introduce(experiment, run_folder, resumed=resume is not None)
+            _learn(experiment, run_folder, save_every_s)
+    finally:
+        experiment.close()
+    output.line("done", f"step {spaced(experiment.total_frames)}", "saved")
+    return run_folder.folder
+
+
+def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> None:
+    with training.Report(experiment.config.get_max_n_frames(experiment.on_policy), unit="steps") as report:
+        report.begin(experiment.total_frames)
+        experiment.on_iteration = lambda experiment: _tell(experiment, report)
+        try:
+            experiment.learn(report.saving(save_every_s, "iteration"))
+        except GameError:
+            output.next_command(f"reel train doom --resume {run_folder.folder}")  # a lost player is no lost training
+            raise
+
+
+def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
+    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.train import with_contrastive_weight, with_frames
+
+    if before := training.resumed(args, STAGE, DoomTraining):
+        settings, seed = before
+    else:
+        settings, seed = settings_from(args), args.seed
+        if args.contrastive_weight is not None:
+            settings = with_contrastive_weight(settings, args.contrastive_weight)
+    return (settings if args.frames is None else with_frames(settings, args.frames)), seed
+
+
+def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) -> None:
+    task = experiment.task.settings
+    steps = experiment.config.get_max_n_frames(experiment.on_policy)
+    output.line("run", run_folder.folder, f"seed {experiment.seed}", f"{spaced(steps)} steps")
+    height, width = task.picture_size
+    sees = f"{task.frame_stack} frames of {height} x {width}"
+    output.line("match", task.config_path, f"{task.num_players} players", sees, f"an action every {task.skip} tics")
+    eyes = experiment.model_config.video_encoder_cfg
+    frozen = "frozen, encoded once per frame" if task.frozen_encoder else ""
+    weight = experiment.contrastive_weight
+    beside = [f"contrastive weight {weight:g}"] if weight else []
+    output.line(
+        "learn", experiment.algorithm_name, f"eyes {eyes['model_type']}", *([frozen] if frozen else []), *beside
+    )
+    if resumed:
+        found = run_folder.resume()
+        if found:
+            experiment.restore(found)
+        training.say_resumed(f"step {spaced(experiment.total_frames)}" if found else None)
+
+
+_TOLD = {
+    "return": "collection/reward/episode_reward_mean",
+    "kills": "collection/player/info/kills",
+    "evaluated": "eval/reward/episode_reward_mean",
+}
+
+
+def _tell(experiment: DoomExperiment, report: training.Report) -> None:
+    """A line per iteration, or the bar."""
+    figures: dict[str, Any] = experiment.logger.figures
+    shown = {name: figures[key] for name, key in _TOLD.items() if key in figures}
+    report.moved(experiment.total_frames, **shown)
+    if report.by_lines:
+        values = [f"{name} {value:.2f}" for name, value in shown.items()]
+        report.line("step", report.place, *values, report.rate, report.left)

@@ -1,0 +1,1 @@
+"""Clips that the package draws itself, the same to the byte on every machine."""

@@ -1,0 +1,195 @@
+"""Compressed video files, decoded by PyAV from the first frame to the last."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+
+from reelrl.content.frame import Frame
+from reelrl.content.read.uncompressed import check_plain_file, conversion_command, refuse_odd_size
+from reelrl.errors import ContentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
+READABLE = ("yuv420p", "yuvj420p")
+_TIME = re.compile(r"(?P<hours>[0-9]{1,5}):(?P<minutes>[0-9]{1,2}):(?P<seconds>[0-9]{1,2}(\.[0-9]*)?)")
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What one walk over the packets found; nothing is decoded for it."""
+
+    present: int
+    missing: int
+
+    @property
+    def frame_count(self) -> int:
+        return self.present + self.missing
+
+
+_PLAYLIST = b"#EXTM3U"
+
+
+def open_container(path: Path) -> InputContainer:
+    """A file that PyAV reads; it may hold texts that are not UTF-8."""
+    check_plain_file(path)
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_PLAYLIST)) == _PLAYLIST:
+                raise ContentError(f"{path} is a playlist, which names files elsewhere; name the video itself")
+        return av.open(str(path), mode="r", metadata_errors="replace")
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise ContentError(
+            f"{path} is not a video that can be opened ({_reason(error)}): it is damaged, cut short, or of another "
+            "kind; try to play it, or copy it again"
+        ) from error
+
+
+class ContainerVideo:
+    """The first video stream of a file; decoded on one thread, so that many readers do not crowd the machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._open() as container:
+            stream = self._stream(container)
+            context = stream.codec_context
+            if context is None:
+                raise self._no_decoder()
+            self.width, self.height = context.width, context.height
+            rate = stream.average_rate or stream.guessed_rate
+            self.fps = Fraction(rate) if rate else None
+            self._check_format(context.pix_fmt)
+            refuse_odd_size(path, self.width, self.height)
+
+    @property
+    def frame_count(self) -> int:
+        return self._index.frame_count
+
+    def frames(self, start: int) -> Iterator[Frame]:
+        number = 0
+        for picture in self._decode():
+            if number >= start:
+                yield self._copy(picture, number)
+            number += 1
+        if number != self.frame_count:
+            self._raise_cut(number)
+
+    def _open(self) -> InputContainer:
+        return open_container(self.path)
+
+    def _stream(self, container: InputContainer) -> VideoStream:
+        for stream in container.streams.video:
+            if not stream.disposition & av.stream.Disposition.attached_pic:
+                return stream
+        kinds = ", ".join(stream.type for stream in container.streams) or "nothing"
+        raise ContentError(f"{self.path} holds no video ({kinds} found); name another file")
+
+    def _check_format(self, pixel_format: str | None) -> None:
+        if pixel_format is None:
+            raise self._no_decoder()
+        if pixel_format not in READABLE:
+            raise ContentError(
+                f"{self.path} has pixel format {pixel_format}; only 8-bit 4:2:0 (yuv420p) can be read: "
+                f"convert it with\n  {conversion_command(self.path)}"
+            )
+
+    def _no_decoder(self) -> ContentError:
+        return ContentError(
+            f"{self.path}: no decoder for its video; convert it with\n  {conversion_command(self.path)}"
+        )
+
+    def _decode(self) -> Iterator[av.VideoFrame]:
+        with self._open() as container:
+            stream = self._stream(container)
+            stream.codec_context.thread_count = 1
+            delivered = 0
+            try:
+                for packet in container.demux(stream):
+                    # The last, empty packet drains the decoder. In a file cut short the pictures that come out then may
+                    # have lost earlier neighbours (reordering), so they are not given out.
+                    if packet.size == 0 and self._index.missing:
+                        break
+                    for picture in stream.codec_context.decode(packet if packet.size else None):
+                        if picture.is_corrupt:
+                            raise av.error.InvalidDataError(0, "the decoder marked it as corrupt")
+                        delivered += 1
+                        yield picture
+            except av.FFmpegError as error:
+                raise ContentError(
+                    f"{self.path}: frame {delivered} of {self.frame_count} cannot be decoded ({_reason(error)}); the "
+                    "file is damaged: copy it again" + (f", or use its first {delivered} frames" if delivered else "")
+                ) from error
+
+    def _copy(self, picture: av.VideoFrame, number: int) -> Frame:
+        if (picture.width, picture.height) != (self.width, self.height):
+            raise ContentError(
+                f"{self.path}: frame {number} is {picture.width}x{picture.height}, the clip began with "
+                f"{self.width}x{self.height}; split the file there or scale it to one size"
+            )
+        self._check_format(picture.format.name)
+        frame = Frame.empty(self.width, self.height)
+        for target, plane in zip(frame.planes, picture.planes, strict=True):
+            stored = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
+            target[...] = stored[: plane.height, : plane.width]
+        return frame
+
+    def _raise_cut(self, delivered: int) -> None:
+        count = self.frame_count
+        if self._index.missing:
+            found = f"the file is cut short: its header promises {count} frames, {self._index.present} are there"
+        else:
+            found = f"the decoder gave {delivered} pictures for {count} packets"
+        raise ContentError(
+            f"{self.path}: frame {delivered} of {count} is missing; {found}: copy the file again, or rewrite it with\n"
+            f"  {conversion_command(self.path)}"
+        )
+
+    @cached_property
+    def _index(self) -> _Index:
+        present = dropped = 0
+        end_s = 0.0
+        with self._open() as container:
+            stream = self._stream(container)
+            promised, promised_s = stream.frames, _promised_s(container, stream)
+            try:
+                for packet in container.demux(stream):
+                    if packet.size == 0:
+                        continue
+                    present += 1
+                    dropped += packet.is_discard  # an edit list hides it
+                    if packet.pts is not None and packet.time_base is not None:
+                        end_s = max(end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+            except av.FFmpegError as error:
+                raise ContentError(f"{self.path}: cannot be read after frame {present} ({_reason(error)})") from error
+        missing = max(0, promised - present)
+        if not promised and self.fps and (promised_s - end_s) * self.fps > 1.5:
+            missing = round((promised_s - end_s) * self.fps)
+        return _Index(present - dropped, missing)
+
+
+def _promised_s(container: InputContainer, stream: VideoStream) -> float:
+    """How long the header says the video lasts, in seconds; 0 where it does not say.
+
+    Matroska knows no frame count, but a duration: of the stream in a tag, of the whole file in its header.
+    """
+    tag = _TIME.fullmatch(stream.metadata.get("DURATION", ""))
+    if tag:
+        return int(tag["hours"]) * 3600 + int(tag["minutes"]) * 60 + float(tag["seconds"])
+    if container.duration and len(container.streams) == 1:
+        return float(container.duration / av.time_base)
+    return 0.0
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,220 @@
+"""Uncompressed video files: y4m, and raw planar yuv whose size the caller or the name tells."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO
+
+from reelrl.content.frame import Frame, check_size, frame_bytes
+from reelrl.errors import ContentError
+from reelrl.storage.files import explain_os_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Y4M_MAGIC = b"YUV4MPEG2"
+Y4M_CHROMA = ("420", "420jpeg", "420mpeg2", "420paldv")  # they differ in where chroma is sited, not in layout
+RAW_SUFFIXES = (".yuv", ".i420", ".raw")
+RAW_NAME = re.compile(
+    r"(?<![0-9A-Za-z])(\d{1,5})x(\d{1,5})(?:[_@-](\d+(?:\.\d+)?)(?:fps|hz)?(?![0-9A-Za-z]))?", re.IGNORECASE
+)
+RAW_FPS = Fraction(30)  # where neither the caller nor the name tells
+LONGEST_LINE = 4096
+
+
+def conversion_command(path: Path) -> str:
+    """The shell command that makes a readable file out of one in another pixel format or of odd size."""
+    output = path.with_name(f"{path.stem}_420.y4m")
+    crop = "crop=trunc(iw/2)*2:trunc(ih/2)*2"
+    return f"ffmpeg -i {shlex.quote(str(path))} -vf '{crop}' -pix_fmt yuv420p {shlex.quote(str(output))}"
+
+
+def check_plain_file(path: Path) -> None:
+    """Refuse what is not there, and what a reader would wait for (a pipe) or never finish (a device)."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "read")) from error
+    except ValueError as error:  # the name holds a zero byte
+        raise ContentError(f"{str(path)!r} cannot be the name of a file ({error}); check the path") from error
+    if stat.S_ISDIR(mode):
+        raise ContentError(f"{path} is a folder, not a video; name a file in it")
+    if not stat.S_ISREG(mode):
+        raise ContentError(f"{path} is not a plain file but a pipe or device; copy the video into a file first")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The file, to read; failures of the disk become ours."""
+    check_plain_file(path)
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "read")) from error
+
+
+def refuse_odd_size(path: Path, width: int, height: int) -> None:
+    if width % 2 or height % 2:
+        raise ContentError(
+            f"{path} is {width}x{height}; 4:2:0 video needs even dimensions: crop it with\n  {conversion_command(path)}"
+        )
+
+
+class RawVideo:
+    """Planar I420 frames, one after the other, nothing else."""
+
+    def __init__(self, path: Path, size: tuple[int, int] | None) -> None:
+        named_size, named_fps = size_from_name(path)
+        if size is None and named_size is None:
+            raise ContentError(
+                f"{path} is raw video and its name tells no size; pass size=(width, height) or name it like "
+                f"{path.stem}_352x288_30{path.suffix}"
+            )
+        self.path = path
+        self.width, self.height = size or named_size or (0, 0)
+        self.fps: Fraction | None = named_fps or RAW_FPS
+        refuse_odd_size(path, self.width, self.height)
+        check_size(self.width, self.height)
+        self.frame_count = self._count()
+
+    def frames(self, start: int) -> Iterator[Frame]:
+        with opened(self.path) as file:
+            file.seek(start * frame_bytes(self.width, self.height))
+            for number in range(start, self.frame_count):
+                yield _read_frame(self.path, file, number, self.frame_count, self.width, self.height)
+
+    def _count(self) -> int:
+        found, each = self.path.stat().st_size, frame_bytes(self.width, self.height)
+        count, rest = divmod(found, each)
+        if rest:
+            whole = self.path.with_name(f"{self.path.stem}_whole{self.path.suffix}")
+            raise ContentError(
+                f"{self.path} has {found} bytes, which is {found / each:.2f} frames of {self.width}x{self.height}: the "
+                f"size is wrong, or the file is cut short; pass the right size, or keep the {count} whole frames with\n"
+                f"  head -c {count * each} {shlex.quote(str(self.path))} > {shlex.quote(str(whole))}"
+            )
+        return count
+
+
+def size_from_name(path: Path) -> tuple[tuple[int, int] | None, Fraction | None]:
+    """((width, height), fps) as a raw file's name tells them: foo_352x288_30.yuv, foo-352x288.yuv."""
+    found = RAW_NAME.search(path.stem)
+    if found is None:
+        return None, None
+    width, height, fps = found.groups()
+    return (int(width), int(height)), Fraction(fps) if fps and Fraction(fps) > 0 else None
+
+
+@dataclass(frozen=True)
+class _Y4mIndex:
+    """Where each whole frame's pixels start, and what was wrong after the last of them."""
+
+    offsets: list[int]
+    frame_count: int
+    damage: str
+
+
+class Y4mVideo:
+    """YUV4MPEG2: a header line, then per frame a line "FRAME ..." and the planes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with opened(path) as file:
+            header = file.readline(LONGEST_LINE)
+            self._first = file.tell()
+        if not header.endswith(b"\n"):
+            raise ContentError(f"{path}: the y4m header is cut short after {len(header)} bytes; copy the file again")
+        tags = {word[:1]: word[1:] for word in header.decode("latin-1").split()[1:]}
+        self._check_chroma(tags.get("C", "420"))
+        self.width, self.height = self._number(tags, "W"), self._number(tags, "H")
+        self.fps = self._rate(tags.get("F", ""))
+        refuse_odd_size(path, self.width, self.height)
+        check_size(self.width, self.height)
+
+    @property
+    def frame_count(self) -> int:
+        return self._index.frame_count
+
+    def frames(self, start: int) -> Iterator[Frame]:
+        index = self._index
+        with opened(self.path) as file:
+            for number in range(start, len(index.offsets)):
+                file.seek(index.offsets[number])
+                yield _read_frame(self.path, file, number, index.frame_count, self.width, self.height)
+        if index.damage:
+            whole = len(index.offsets)
+            raise ContentError(
+                f"{self.path}: frame {whole} of {index.frame_count} {index.damage}; copy the file again"
+                + (f", or use its first {whole} frames" if whole else "")
+            )
+
+    @cached_property
+    def _index(self) -> _Y4mIndex:
+        """One walk over the frame lines; it skips the pixels."""
+        each = frame_bytes(self.width, self.height)
+        offsets: list[int] = []
+        damage = ""
+        with opened(self.path) as file:
+            size = os.fstat(file.fileno()).st_size
+            position = self._first
+            while position < size and not damage:
+                file.seek(position)
+                line = file.readline(LONGEST_LINE)
+                position += len(line)
+                damage = _frame_damage(line, size - position, each)
+                if not damage:
+                    offsets.append(position)
+                    position += each
+        lost = 1 + max(0, size - position - each) // (each + len(b"FRAME\n")) if damage else 0
+        return _Y4mIndex(offsets, len(offsets) + lost, damage)
+
+    def _check_chroma(self, chroma: str) -> None:
+        if chroma not in Y4M_CHROMA:
+            raise ContentError(
+                f"{self.path} has pixel format C{chroma}; only 8-bit 4:2:0 can be read: convert it with\n"
+                f"  {conversion_command(self.path)}"
+            )
+
+    def _number(self, tags: dict[str, str], key: str) -> int:
+        if not tags.get(key, "").isdecimal():
+            raise ContentError(
+                f"{self.path}: the y4m header has {key}{tags.get(key, '')!r}; a number must follow {key}"
+            )
+        return int(tags[key])
+
+    def _rate(self, text: str) -> Fraction | None:
+        found = re.fullmatch(r"(\d+):(\d+)", text)
+        if found is None or not int(found[1]) or not int(found[2]):
+            return None
+        return Fraction(int(found[1]), int(found[2]))
+
+
+def _frame_damage(line: bytes, bytes_left: int, each: int) -> str:
+    """What is wrong with a frame that starts with this line; empty if nothing."""
+    if not b"FRAME".startswith(line[:5]) and not line.startswith(b"FRAME"):
+        return f"begins with {line[:12]!r} instead of FRAME"
+    if not line.endswith(b"\n"):
+        return f"is cut short in its first line ({line[:12]!r})"
+    if bytes_left < each:
+        return f"is cut short: {bytes_left} of {each} bytes are there"
+    return ""
+
+
+def _read_frame(path: Path, file: BinaryIO, number: int, count: int, width: int, height: int) -> Frame:
+    frame = Frame.empty(width, height)
+    got = file.readinto(frame.data)  # type: ignore[attr-defined]
+    if got != frame.data.size:
+        raise ContentError(
+            f"{path}: frame {number} of {count} is cut short: {got} of {frame.data.size} bytes are there; "
+            "the file shrank while it was read"
+        )
+    return frame

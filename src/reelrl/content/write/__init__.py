@@ -1,0 +1,1 @@
+"""Frames, pictures and packets into files."""

@@ -1,0 +1,113 @@
+"""The encoders there are, what each can do, and the protocol they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelrl import names
+from reelrl.errors import EncoderError
+
+if TYPE_CHECKING:
+    from reelrl.content.frame import Frame
+    from reelrl.encode.codecs.packet import Packet
+    from reelrl.encode.codecs.settings import EncoderSettings
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an encoder library was found to be able to do."""
+
+    backend: str
+    library: str
+    version: str
+    superblock_offsets: bool
+    picture_qp: bool
+    base_qp_change: bool
+    random_access: bool
+    quality: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What an agent decided for one picture; None leaves a thing as it is.
+
+    qp       the picture's own quantiser (needs `picture_qp`)
+    base_qp  a new base of the pyramid from this picture on
+    offsets  int32 per superblock in raster order, in QP steps; None sends no map
+    """
+
+    qp: int | None = None
+    base_qp: int | None = None
+    offsets: NDArray[np.int32] | None = None
+
+
+class Encoder(Protocol):
+    """One open stream inside a library. All calls come from one thread; arguments are already checked."""
+
+    def __init__(self, settings: EncoderSettings, statistics: bytes | None) -> None: ...
+
+    @staticmethod
+    def capabilities() -> Capabilities:
+        """What the library can do; EncoderMissing when there is none."""
+        ...
+
+    @staticmethod
+    def refusal(settings: EncoderSettings) -> str | None:
+        """Why these settings cannot be met, or None."""
+        ...
+
+    def encode(self, frame: Frame, control: Control) -> list[Packet]:
+        """Take one frame; give the packets that are ready, in display order."""
+        ...
+
+    def wait(self, number: int) -> list[Packet]:
+        """Packets up to that of frame `number`, which must be on its way."""
+        ...
+
+    def finish(self) -> list[Packet]:
+        """End the stream and give what was held back."""
+        ...
+
+    def statistics(self) -> bytes:
+        """After a first pass: the log that a second pass wants."""
+        ...
+
+    def last_words(self) -> str:
+        """What the library logged of late."""
+        ...
+
+    def close(self) -> None:
+        """Free everything, also in mid-stream."""
+        ...
+
+
+def encoder_class(name: str) -> Any:
+    """The Encoder class of a backend."""
+    return names.resolve(names.BACKENDS, name, foreign=True)
+
+
+def frames_covered(statistics: bytes | None, record_bytes: int) -> int | None:
+    """Frames that the log of a first pass speaks of: one record each, and one more that sums them up.
+
+    Checked here because SVT-AV1 divides by zero over a log that is cut.
+    """
+    if statistics is None:
+        return None
+    records, rest = divmod(len(statistics), record_bytes)
+    if rest or records < 2:
+        raise EncoderError(
+            f"first-pass statistics have {len(statistics)} bytes, not {record_bytes} for each frame and as many for "
+            "the sum; run first_pass over this clip with these settings"
+        )
+    return records - 1
+
+
+def probe(name: str) -> Capabilities:
+    """Capabilities of a backend by name; EncoderMissing when its library is absent, too old or unknown."""
+    found: Capabilities = encoder_class(name).capabilities()
+    return found

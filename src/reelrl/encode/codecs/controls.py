@@ -1,0 +1,89 @@
+"""Checking what an agent decided before an encoder sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reelrl.encode.codecs.backends import Control
+from reelrl.encode.codecs.settings import MAX_OFFSET
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from reelrl.encode.codecs.settings import EncoderSettings
+
+NOTHING = Control()
+
+
+def checked(settings: EncoderSettings, qp: int | None, base_qp: int | None, offsets: ArrayLike | None) -> Control:
+    """A Control the encoder will obey, or ConfigError with the reason why it would not."""
+    if qp is None and base_qp is None and offsets is None:
+        return NOTHING
+    if settings.steers_rate:
+        raise ConfigError(
+            f"a {_named(qp, base_qp)} was sent with rate_control = {settings.rate_control}: the encoder chooses its "
+            "own quantisers there and would ignore it; use cqp or crf and hold the bitrate yourself (LeakyBucket)"
+        )
+    if qp is not None and not settings.picture_qp:
+        raise ConfigError(f"qp = {qp} was sent to a session without picture_qp; open it with picture_qp=True")
+    if base_qp is not None and (settings.picture_qp or settings.rate_control != "cqp"):
+        raise ConfigError(
+            f"base_qp = {base_qp} was sent to a session with rate_control = {settings.rate_control}, picture_qp = "
+            f"{settings.picture_qp}; the base can be moved in cqp without picture_qp only: send qp, or open another"
+        )
+    if offsets is not None and settings.backend == "aom" and settings.rate_control != "cqp":
+        raise ConfigError(
+            f"a superblock map was sent with rate_control = {settings.rate_control}: libaom takes maps in cqp only and "
+            "would ignore it; open the session with rate_control=cqp"
+        )
+    return Control(
+        qp=None if qp is None else _quantiser("qp", qp),
+        base_qp=None if base_qp is None else _quantiser("base_qp", base_qp),
+        offsets=None if offsets is None else checked_offsets(offsets, settings.grid),
+    )
+
+
+def checked_offsets(offsets: ArrayLike, grid: tuple[int, int]) -> NDArray[np.int32]:
+    """Offsets as flat int32 in raster order; `offsets` holds one whole number of QP steps per superblock."""
+    rows, columns = grid
+    try:
+        values = np.asarray(offsets)
+    except ValueError as error:  # ragged lists
+        raise ConfigError(f"offsets are no array: {error}; give one number per superblock") from None
+    if values.shape not in ((rows * columns,), (rows, columns)):
+        raise ConfigError(
+            f"offsets have {_shape(values)} entries, this clip has {rows * columns} superblocks "
+            f"({columns} x {rows}): give one per superblock, in raster order"
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
+        raise ConfigError(f"offset of superblock {bad} is {values.ravel()[bad]}; offsets are finite whole numbers")
+    if values.dtype.kind not in "iu":
+        raise ConfigError(f"offsets are {values.dtype}; they are whole QP steps: pass integers")
+    if values.size and (values.min() < -MAX_OFFSET or values.max() > MAX_OFFSET):
+        worst = int(np.abs(values.astype(np.int64)).argmax())
+        raise ConfigError(
+            f"offset of superblock {worst} is {values.ravel()[worst]}; the range is -{MAX_OFFSET} to {MAX_OFFSET}"
+        )
+    return np.ascontiguousarray(values, np.int32).reshape(-1)
+
+
+def _quantiser(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ConfigError(f"{name} = {value!r} is {type(value).__name__}; a QP is a whole number from 1 to 63")
+    if not 1 <= value <= 63:
+        raise ConfigError(f"{name} = {value}; a QP lies in 1 to 63")
+    return int(value)
+
+
+def _named(qp: int | None, base_qp: int | None) -> str:
+    if qp is not None:
+        return "picture QP"
+    return "base QP" if base_qp is not None else "superblock map"
+
+
+def _shape(values: NDArray[Any]) -> str:
+    return str(values.size) if values.ndim == 1 else " x ".join(map(str, values.shape)) or "no"

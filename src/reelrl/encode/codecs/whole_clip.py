@@ -1,0 +1,138 @@
+"""Encoding a whole clip: the short way to packets for scripts, baselines and the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from reelrl.content.clip import Clip
+from reelrl.content.quality import psnr_of_mean_mse
+from reelrl.content.write.video import write_bitstream
+from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.packet import Packet
+from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.errors import ConfigError
+from reelrl.storage.cache import keep, kept
+from reelrl.storage.files import cache_dir, refuse_overwriting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike
+
+    from reelrl.content.frame import Frame
+
+
+class Decision(TypedDict, total=False):
+    """What `send` may be told of a frame, by name."""
+
+    qp: int | None
+    base_qp: int | None
+    offsets: ArrayLike | None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A clip's packets with the totals people compare."""
+
+    clip: Clip
+    settings: EncoderSettings
+    packets: tuple[Packet, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(packet.size for packet in self.packets)
+
+    @property
+    def kbps(self) -> float:
+        return self.size_bytes * 8 / self.clip.duration_s / 1000
+
+    @property
+    def psnr_y(self) -> float:
+        """Mean of the frames' luma PSNR in dB."""
+        return sum(packet.psnr[0] for packet in self.packets) / len(self.packets)
+
+    @property
+    def psnr_y_of_mean(self) -> float:
+        """Luma PSNR of the mean squared error: frames of bad quality weigh more."""
+        errors = [packet.sse[0] for packet in self.packets if packet.sse is not None]
+        return psnr_of_mean_mse(errors, self.clip.width * self.clip.height)
+
+    def save(self, path: str | Path) -> None:
+        """Write .ivf, .mp4, .webm or .mkv, playable everywhere."""
+        refuse_overwriting(path, *self.clip.files)
+        write_bitstream(
+            path, [packet.data for packet in self.packets], self.clip.width, self.clip.height, self.clip.fps
+        )
+
+
+def encode_packets(
+    clip: Clip,
+    settings: EncoderSettings,
+    decide: Callable[[int, Frame], Decision] | None = None,
+    *,
+    statistics: bytes | None = None,
+) -> Iterator[Packet]:
+    """Packets of a clip in display order, as they come; `decide` says what each frame is sent with."""
+    settings = settings.for_clip(clip)
+    if statistics is None and wants_statistics(settings):
+        statistics = first_pass(clip, settings)
+    with EncoderSession(settings, statistics=statistics) as session:
+        for number, frame in enumerate(clip):
+            session.send(frame, **(decide(number, frame) if decide else {}))
+            yield from session.receive()
+        yield from session.flush()
+
+
+def encode_clip(
+    clip: Clip,
+    settings: EncoderSettings,
+    decide: Callable[[int, Frame], Decision] | None = None,
+    *,
+    statistics: bytes | None = None,
+) -> Encoded:
+    """The whole clip, encoded; reconstructions stay in memory unless `recon=False`."""
+    packets = tuple(encode_packets(clip, settings, decide, statistics=statistics))
+    return Encoded(clip, settings.for_clip(clip), packets)
+
+
+def wants_statistics(settings: EncoderSettings) -> bool:
+    """Libaom takes quantisers only with statistics, and finds scene cuts only with those of the clip itself."""
+    return settings.backend == "aom" and settings.rate_control == "cqp"
+
+
+def first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
+    """Statistics of a clip for a second pass (two-pass VBR, or quantiser control in libaom), cached on disk."""
+    settings = settings.for_clip(clip)
+    if settings.backend == "svtav1" and settings.rate_control != "vbr":
+        raise ConfigError(f"SVT-AV1 has a first pass for vbr only, not for {settings.rate_control}")
+    saved = cache_dir() / "first-pass" / f"{_pass_key(clip, settings)}.bin"
+    if (found := kept(saved)) is not None:
+        return found
+    statistics = fresh_first_pass(clip, settings)
+    keep(saved, statistics)
+    return statistics
+
+
+def fresh_first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
+    """The same, made anew: for those who measure how long it takes."""
+    with EncoderSession(settings.for_clip(clip), first_pass=True) as session:
+        for frame in clip:
+            session.send(frame)
+        session.flush()
+        return session.statistics()
+
+
+def _pass_key(clip: Clip, settings: EncoderSettings) -> str:
+    """Whatever the statistics depend on, as one name."""
+    rate = [settings.target_kbps, settings.keyint, settings.levels] if settings.backend == "svtav1" else []
+    build = probe(settings.backend).version
+    picture = [settings.width, settings.height, str(settings.fps)]
+    threads = 1 if settings.backend == "svtav1" else settings.threads
+    chosen = [settings.preset, threads, settings.tune, *rate, settings.options]
+    facts = json.dumps([clip.content_hash, settings.backend, build, *picture, *chosen], sort_keys=True)
+    return hashlib.sha256(facts.encode()).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""Whole video files: what `reel encode` reads and writes."""

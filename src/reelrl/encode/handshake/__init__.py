@@ -1,0 +1,1 @@
+"""An encoder of any kind, steered over files in a folder: messages, trainer's side, encoder's side."""

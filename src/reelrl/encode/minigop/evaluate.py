@@ -1,0 +1,283 @@
+"""Mini-GOP controllers x clips x bitrates: who is compared, and the points of each, encoded in parallel.
+
+crf encodes at a few QPs ──► target rates of a clip ──► everybody else at those rates ──► RatePoints
+
+A contestant is one of the encoder's own rate controls or a controller of ours over the same encoder at the same
+settings. Encodes are kept on disk, so an evaluation that was killed goes on where it stood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from reelrl.content.catalogue import split_of
+from reelrl.content.clip import concatenate
+from reelrl.content.sources import open_clip
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.minigop.encoder_modes import MODES, crf_encode, mode_encode, structured
+from reelrl.encode.minigop.play import check_controller, controller_encode, is_privileged
+from reelrl.encode.minigop.preparation import HEADROOM
+from reelrl.encode.minigop.protocols import Goal
+from reelrl.encode.superblock.evaluate import PRISTINE
+from reelrl.errors import ConfigError
+from reelrl.parallel import processes
+from reelrl.runs.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from reelrl.content.clip import Clip
+    from reelrl.encode.minigop.encode_cache import Encode
+
+ANCHORS: dict[Goal, tuple[str, ...]] = {"vbr": ("vbr1", "vbr2", "crf"), "cbr": ("cbr", "crf")}
+"""Whom everybody is compared with under each goal."""
+
+USUAL: dict[Goal, tuple[str, ...]] = {"vbr": ("crf-replay", "auto-boost", "rate-model"), "cbr": ("leaky-bucket",)}
+"""Controllers that are always looked at."""
+
+LEAST_KBPS = 1
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A line of the table. `{source}` in a spec stands for the source of the clip, so that a policy that was fitted
+    without that source can be taken for each.
+    """
+
+    name: str
+    spec: str
+
+    @staticmethod
+    def parse(text: str) -> Contestant:
+        """`pi`, `runs/0007`, `policies/without-{source}.safetensors`, each with `name=` before it if you like."""
+        name, equals, spec = text.partition("=")
+        return Contestant(name, spec) if equals else Contestant(text, text)
+
+    @property
+    def is_mode(self) -> bool:
+        return self.spec in MODES
+
+    @property
+    def privileged(self) -> bool:
+        return not (self.is_mode or "{source}" in self.spec) and is_privileged(self.spec)
+
+    def for_clip(self, clip: Clip) -> str:
+        """The spec for one clip."""
+        return for_source(self.spec, clip.source)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """goal        "vbr": the whole clip's bits, in random access; "cbr": within a buffer, in low delay
+    qps            of the crf encodes that the target rates of a clip come from
+    frames         of each clip, from its beginning; 0 for all
+    buffer_s       of the leaky bucket that late frames are counted by
+    headroom       QP steps by which sessions of controllers are opened above their probe's, in random access
+    """
+
+    goal: Goal = "vbr"
+    qps: tuple[int, ...] = (28, 34, 40, 46, 52)
+    frames: int = 0
+    encoder: EncoderSettings = EncoderSettings(preset=8, keyint=161)  # noqa: RUF009 - frozen
+    buffer_s: float = 1.0
+    headroom: int = HEADROOM
+    with_vmaf: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.goal not in ANCHORS:
+            raise ConfigError(f"goal {self.goal!r}; use vbr or cbr")
+        if len(set(self.qps)) < 2:
+            raise ConfigError(f"{len(set(self.qps))} QPs; a curve takes two, and four to be trusted")
+        if self.goal == "vbr" and self.encoder.keyint == -1:
+            raise ConfigError(
+                "keyint = -1: the encoder's own vbr needs key frames; set a number of frames, such as 161"
+            )
+        if self.frames < 0:
+            raise ConfigError(f"frames = {self.frames}; use 1 or more, or 0 for all")
+
+    @property
+    def settings(self) -> EncoderSettings:
+        """The encoder in the structure of the goal."""
+        return structured(self.encoder, self.goal)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("psnr_y", "psnr_y_of_mean", "ssim_db", *(["vmaf"] if self.with_vmaf else []))
+
+
+@dataclass(frozen=True)
+class RatePoint:
+    """One encode of one clip by one contestant.
+
+    qp           of the crf encode whose rate is the target
+    seconds      CPU, every pass included; `passes` says how many
+    late_frames  that a player with `buffer_s` of delay would still be waiting for at their time
+    peak_s       most of the buffer that was ever needed, in seconds of the target rate
+    """
+
+    contestant: str
+    clip: str
+    source: str
+    split: str
+    pristine: bool
+    frames: int
+    qp: int
+    target_kbps: int
+    kbps: float
+    quality: dict[str, float]
+    seconds: float
+    passes: int
+    late_frames: int
+    peak_s: float
+    deltas: list[float]
+    content_hash: str
+    stream_hash: str
+
+    @property
+    def error_percent(self) -> float:
+        """How far the rate is from its target."""
+        return 100 * (self.kbps / self.target_kbps - 1)
+
+    def row(self) -> dict[str, Any]:
+        """Flat, for a table."""
+        record = {name: value for name, value in vars(self).items() if name not in ("quality", "deltas")}
+        deltas = " ".join(f"{delta:g}" for delta in self.deltas)
+        return record | {"error_percent": self.error_percent} | self.quality | {"deltas": deltas}
+
+
+def encode_all(
+    contestants: Sequence[Contestant], clips: Sequence[Clip], how: Protocol, jobs: int = 1
+) -> list[RatePoint]:
+    """Every contestant on every clip at every rate, anchors included; crf comes first."""
+    everyone = with_anchors(contestants, how.goal)
+    _check(everyone, clips, how)
+    windows = [beginning(clip, how) for clip in clips]
+    others = [contestant for contestant in everyone if contestant.spec != "crf"]
+    points: list[RatePoint] = []
+    total = len(windows) * len(how.qps) * (1 + len(others))
+    with Progress("encode", total, unit="encodes") as progress, processes(jobs) as everywhere:
+        for batch in everywhere(_crf_points, [(clip, how) for clip in windows]):
+            points += batch
+            progress.update(len(batch))
+        targets = {(point.clip, point.qp): point.target_kbps for point in points}
+        tasks = [
+            (contestant, clip, {qp: targets[clip.name, qp] for qp in how.qps}, how)
+            for clip in windows
+            for contestant in others
+        ]
+        for batch in everywhere(_points, tasks):
+            points += batch
+            progress.update(len(batch))
+    return points
+
+
+def with_anchors(contestants: Sequence[Contestant], goal: Goal) -> list[Contestant]:
+    """The contestants, after those that they are compared with."""
+    given = {contestant.name for contestant in contestants}
+    return [Contestant(name, name) for name in ANCHORS[goal] if name not in given] + list(contestants)
+
+
+def for_source(path: str, source: str) -> str:
+    """The path with `{source}` written out, as file systems take it."""
+    return path.replace("{source}", source.replace(":", "-").replace("/", "-"))
+
+
+def open_sequence(name: str) -> Clip:
+    """A clip by name; several with '+' between them are shown one after the other."""
+    parts = [open_clip(part) for part in name.split("+")]
+    return parts[0] if len(parts) == 1 else concatenate(parts, name)
+
+
+def beginning(clip: Clip, how: Protocol) -> Clip:
+    """As much of a clip as is coded."""
+    if not how.frames or how.frames >= clip.frame_count:
+        return clip
+    return replace(clip.window(0, how.frames), name=clip.name)
+
+
+def buffer_use(frame_bytes: Sequence[int], fps: Fraction, kbps: float, buffer_s: float) -> tuple[int, float]:
+    """(frames that come too late, fullest the buffer ever was in seconds) of a stream sent at a constant rate.
+
+    A leaky bucket: each frame falls in as a whole, the rate drains it, and it never holds less than nothing.
+    """
+    full_s, peak_s, late = 0.0, 0.0, 0
+    for size in frame_bytes:
+        full_s += size * 8 / (kbps * 1000)
+        late += full_s > buffer_s
+        peak_s = max(peak_s, full_s)
+        full_s = max(full_s - float(1 / fps), 0.0)
+    return late, peak_s
+
+
+def _check(everyone: Sequence[Contestant], clips: Sequence[Clip], how: Protocol) -> None:
+    """Complain about what cannot be before anything is encoded."""
+    for kind, names in (("contestants", [c.name for c in everyone]), ("clips", [c.name for c in clips])):
+        for name in names:
+            if names.count(name) > 1:
+                hint = "; name them: NAME=SPEC" if kind == "contestants" else "; name each once"
+                raise ConfigError(f"two {kind} are called {name!r}{hint}")
+    for contestant in everyone:
+        if contestant.is_mode and how.goal not in MODES[contestant.spec].goals:
+            raise ConfigError(
+                f"{contestant.spec} has no part in the goal {how.goal}; it is for {MODES[contestant.spec].goals[0]}"
+            )
+        if not contestant.is_mode:
+            for spec in {contestant.for_clip(clip) for clip in clips}:
+                check_controller(spec)
+
+
+@lru_cache(maxsize=1)
+def _in_memory(clip: Clip) -> Clip:
+    """The clip with its frames: decoded once for all that a process does with it in a row."""
+    loaded = clip.load()
+    _ = loaded.content_hash
+    return loaded
+
+
+def _crf_points(task: tuple[Clip, Protocol]) -> list[RatePoint]:
+    clip, how = _in_memory(task[0]), task[1]
+    points = []
+    for qp in how.qps:
+        made = crf_encode(clip, how.settings, qp, with_vmaf=how.with_vmaf)
+        points.append(_point("crf", clip, qp, max(LEAST_KBPS, round(made.kbps)), made, how))
+    return points
+
+
+def _points(task: tuple[Contestant, Clip, dict[int, int], Protocol]) -> list[RatePoint]:
+    contestant, lazy, targets, how = task
+    clip = _in_memory(lazy)
+    points = []
+    for qp, kbps in targets.items():
+        if contestant.is_mode:
+            made = mode_encode(clip, how.settings, contestant.spec, kbps, with_vmaf=how.with_vmaf)
+        else:
+            made = controller_encode(contestant.for_clip(clip), clip, how, kbps)
+        points.append(_point(contestant.name, clip, qp, kbps, made, how))
+    return points
+
+
+def _point(name: str, clip: Clip, qp: int, kbps: int, made: Encode, how: Protocol) -> RatePoint:
+    late, peak_s = buffer_use(made.frame_bytes, clip.fps, kbps, how.buffer_s)
+    return RatePoint(
+        contestant=name,
+        clip=clip.name,
+        source=clip.source,
+        split=split_of(clip.source),
+        pristine=clip.source.startswith(PRISTINE),
+        frames=clip.frame_count,
+        qp=qp,
+        target_kbps=kbps,
+        kbps=made.kbps,
+        quality=made.quality,
+        seconds=made.seconds,
+        passes=made.passes,
+        late_frames=late,
+        peak_s=peak_s,
+        deltas=made.deltas,
+        content_hash=clip.content_hash,
+        stream_hash=made.stream_hash,
+    )

@@ -1,0 +1,159 @@
+"""One HTML page about an evaluation of mini-GOP control: verdicts, rates, every clip, curves, the method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reelrl.encode.minigop.summary import rate_rows
+from reelrl.report import page
+from reelrl.report.charts import Axis, Line, line_chart, signed
+from reelrl.report.forest import forest
+from reelrl.report.page import Html, tag
+from reelrl.report.verdicts import METRIC_NAMES, shown
+from reelrl.storage.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from reelrl.encode.minigop.evaluate import RatePoint
+    from reelrl.encode.minigop.summary import RateUse
+    from reelrl.report.verdicts import ClipResult, Verdict
+
+_METHOD = (
+    "BD-rate is the change in bits at equal quality, so below zero is a saving: rates as logarithms, over the "
+    "qualities that both curves reach, at the rates that were really spent. Target rates of a clip are those of its "
+    "crf encodes. Means are over clips; intervals are 95 % bootstrap over clips. A curve that is not monotone gives no "
+    "figure and is listed. Passes count first and probe passes, and their time is charged. A late frame is one that a "
+    "leaky bucket of the stated size, drained at the target rate, had no room for."
+)
+
+
+def write_page(
+    path: Path,
+    points: Sequence[RatePoint],
+    results: Sequence[ClipResult],
+    summary: Sequence[Verdict],
+    uses: Sequence[RateUse],
+    facts: dict[str, Any],
+) -> None:
+    """Everything on one page."""
+    head, *rows = rate_rows(uses)
+    body = [
+        _warnings(facts["warnings"]),
+        *(_against(anchor, summary, results, uses) for anchor in facts["anchors"]),
+        page.section("Rates", "Distance from the target in percent, and what it took.", page.table(head, rows)),
+        _errors(points, uses),
+        _clips(results),
+        _curves(points, [use.contestant for use in uses]),
+        _method(summary, facts),
+    ]
+    lead = f"{len(facts['clips'])} clips at the rates of QPs {facts['qps']}, {facts['encoder']}."
+    write_atomic(path, page.page("Mini-GOP control", lead, body, kicker="reel evaluate minigop"))
+
+
+def _warnings(found: Sequence[str]) -> Html:
+    if not found:
+        return Html("")
+    lines = [tag("p", line, class_="note") for line in found]
+    return page.section("Before you compare", "What differs between rows.", *lines)
+
+
+def _against(anchor: str, summary: Sequence[Verdict], results: Sequence[ClipResult], uses: Sequence[RateUse]) -> Html:
+    """BD-rates against one anchor: a table of all metrics, and a forest of PSNR-Y."""
+    mine = [each for each in summary if each.anchor == anchor]
+    metrics = list(dict.fromkeys(each.metric for each in mine))
+    found = {(each.contestant, each.metric): each for each in mine}
+    rows = []
+    for use in uses:
+        first = found.get((use.contestant, metrics[0]))
+        if first is None:
+            continue
+        wins = f"{first.better} : {first.worse} (p {first.sign_p:.2g}, {first.wilcoxon_p:.2g})"
+        figures = [shown(found.get((use.contestant, metric))) for metric in metrics]
+        rows.append([use.contestant, use.passes, *figures, wins])
+    heads = ["contestant", "passes", *(METRIC_NAMES[metric] for metric in metrics), "clips won : lost (sign, Wilcoxon)"]
+    chart = forest([each for each in mine if each.metric == "psnr_y"], results, f"BD-rates by PSNR-Y against {anchor}")
+    lead = "BD-rate in percent: mean over clips and 95 % interval."
+    shape = page.figure(chart, "PSNR-Y: mean, interval, and every clip as a dot. Left of the line is a saving.")
+    return page.section(f"Against {anchor}", lead, page.table(heads, rows), shape)
+
+
+def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
+    """Two charts: absolute errors of each contestant in order, and on which side of the target it lies at each rate."""
+    sizes, sides = [], []
+    for number, use in enumerate(use for use in uses if use.error):
+        mine = [point for point in points if point.contestant == use.contestant]
+        errors = sorted(abs(point.error_percent) for point in mine)
+        places = [(100 * (rank + 1) / len(errors), error) for rank, error in enumerate(errors)]
+        sizes.append(Line(use.contestant, places, **_style(number) | {"marker": "none"}))
+        by_qp = {qp: [p.error_percent for p in mine if p.qp == qp] for qp in sorted({p.qp for p in mine})}
+        means = [(float(qp), sum(found) / len(found)) for qp, found in by_qp.items()]
+        sides.append(Line(use.contestant, means, **_style(number)))
+    if not sizes:
+        return Html("")
+    axes = {"x": Axis("share of encodes, %"), "y": Axis("at most so far from the target, %", zero=True)}
+    sizes_chart = line_chart(sizes, **axes, title="Distribution of rate errors")
+    axes = {"x": Axis("QP of the crf encode that the target comes from"), "y": Axis("mean error, %")}
+    sides_chart = line_chart(sides, **axes, title="Mean rate error at each rate")
+    return page.columns(
+        page.figure(sizes_chart, "Rate errors, sorted: the lower the better."),
+        page.figure(sides_chart, "Mean error at each rate, high rates to the left: above zero is too much."),
+    )
+
+
+def _clips(results: Sequence[ClipResult]) -> Html:
+    """A table per anchor and metric; never-compressed clips first, and apart."""
+    names = list(dict.fromkeys(result.contestant for result in results))
+    found = {(r.contestant, r.anchor, r.metric, r.clip): r for r in results}
+    clips = {r.clip: r for r in results}
+    ordered = sorted(clips.items(), key=lambda item: (not item[1].pristine, item[0]))
+    parts = []
+    for anchor, metric in dict.fromkeys((result.anchor, result.metric) for result in results):
+        rows = []
+        for clip, one in ordered:
+            kind = f"{one.split}, {'pristine' if one.pristine else 'compressed before'}"
+            rows.append([clip, kind, *(_figure(found.get((name, anchor, metric, clip))) for name in names)])
+        table = page.table(["clip", "kind", *names], rows)
+        parts.append(page.details(f"{METRIC_NAMES[metric]} against {anchor}", table))
+    lead = "BD-rate in percent for each clip, losers included; * marks a figure with doubts, - one that is missing."
+    return page.section("Clip by clip", lead, *parts)
+
+
+def _figure(result: ClipResult | None) -> str:
+    if result is None or result.bd.percent is None:
+        return "-"
+    return signed(result.bd.percent, 2) + ("*" if result.bd.doubts else "")
+
+
+def _curves(points: Sequence[RatePoint], names: Sequence[str]) -> Html:
+    """Everybody's curve, clip by clip."""
+    charts = []
+    for clip in dict.fromkeys(point.clip for point in points):
+        lines = []
+        for number, name in enumerate(names):
+            mine = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: p.kbps)
+            places = [(p.kbps, p.quality["psnr_y"]) for p in mine]
+            notes = [f"{name}: {p.kbps:.1f} of {p.target_kbps} kbit/s, {p.quality['psnr_y']:.2f} dB" for p in mine]
+            lines.append(Line(name, places, **_style(number), notes=notes))
+        axes = {"x": Axis("kbit/s", log=True), "y": Axis(METRIC_NAMES["psnr_y"])}
+        charts.append(page.figure(line_chart(lines, **axes, title=f"{clip}: rate and quality"), clip))
+    lead = "Every point is one encode; hold the pointer over it."
+    return page.section("Rate and quality", lead, page.columns(*charts[:2]), page.details("All clips", *charts[2:]))
+
+
+def _style(number: int) -> dict[str, Any]:
+    """Three colours by two dashes by two markers."""
+    colour = ("quiet", "two", "one")[number % 3]
+    return {"colour": colour, "dashed": number // 3 % 2 == 1, "marker": "square" if number // 6 % 2 else "circle"}
+
+
+def _method(summary: Sequence[Verdict], facts: dict[str, Any]) -> Html:
+    missing = [
+        f"{each.contestant} against {each.anchor}, {METRIC_NAMES[each.metric]}, {clip}: {why}"
+        for each in summary
+        for clip, why in (each.left_out | each.doubted).items()
+    ]
+    told = [(str(key), str(value)) for key, value in facts.items() if key not in ("command", "warnings")]
+    doubts = page.details(f"{len(missing)} figures missing or in doubt", *(tag("p", line) for line in missing))
+    return page.section("How", _METHOD, page.facts(told), doubts, page.code(str(facts.get("command", ""))))

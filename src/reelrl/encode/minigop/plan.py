@@ -1,0 +1,93 @@
+"""Where the mini-GOPs of a clip lie, and what the source says about each before it is coded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from reelrl.encode.features import FrameAnalysis, analyse, clip_features
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reelrl.content.clip import Clip
+    from reelrl.encode.codecs.settings import EncoderSettings
+
+
+SCENE_CUT = 0.7
+"""Of `FrameAnalysis.scene_cut`, from which on the previous frame says nothing about a frame."""
+
+
+class Span(NamedTuple):
+    """The frames of one mini-GOP. A key frame belongs to the mini-GOP that follows it."""
+
+    mg: int
+    gop: int
+    first: int
+    frames: int
+
+    @property
+    def end(self) -> int:
+        """The frame after the last one."""
+        return self.first + self.frames
+
+
+def spans_of(frame_count: int, settings: EncoderSettings) -> tuple[Span, ...]:
+    """All mini-GOPs in display order; the last one before a key frame, or the end, may be short."""
+    size, keyint = 2**settings.levels, settings.keyint if settings.keyint > 0 else frame_count
+    spans: list[Span] = []
+    for gop, key in enumerate(range(0, frame_count, keyint)):
+        end, first = min(key + keyint, frame_count), key
+        while first < end:
+            frames = min(size + (first == key), end - first)
+            spans.append(Span(len(spans), gop, first, frames))
+            first += frames
+    return tuple(spans)
+
+
+def layers_of(span: Span, spans: Sequence[Span], levels: int) -> tuple[int, ...]:
+    """Temporal layer of each picture of a whole mini-GOP; 0 is what the others are predicted from."""
+    starts = span.mg == 0 or spans[span.mg - 1].gop != span.gop
+    places = range(0 if starts else 1, span.frames + (0 if starts else 1))
+    return tuple(_layer(place, levels) for place in places)
+
+
+def _layer(place: int, levels: int) -> int:
+    """Layer of a picture by its place after the last base picture: odd places are leaves."""
+    if place == 0:
+        return 0
+    twos = (place & -place).bit_length() - 1
+    return max(levels - twos, 0)
+
+
+def features_of(spans: Sequence[Span], clip: Clip) -> list[dict[str, float]]:
+    """Complexity of each mini-GOP by name, from our own analysis of the source."""
+    analysis = analyse(clip_features(clip), clip.width, clip.height)
+    return [described(analysis, slice(span.first, span.end)) for span in spans]
+
+
+def described(analysis: FrameAnalysis, part: slice) -> dict[str, float]:
+    """The frames of `part` in a few numbers.
+
+    intra, inter, motion  means over the frames, in levels and pixels
+    inter_last            inter energy of the last quarter: what the next mini-GOP will lean on
+    scene_cut             the largest of the frames', 0 to 1
+    cut_frames            frames from the last scene cut on; 0 without one
+    cut_intra, cut_inter  where there is a cut: energies of these frames, the first of which has no predecessor
+    """
+    intra, inter, cuts = analysis.intra_energy[part], analysis.inter_energy[part], analysis.scene_cut[part]
+    found = {
+        "intra": float(intra.mean()),
+        "inter": float(inter.mean()),
+        "motion": float(analysis.motion[part].mean()),
+        "inter_last": float(inter[-max(len(inter) // 4, 1) :].mean()),
+        "scene_cut": float(cuts.max()),
+        "cut_frames": 0.0,
+    }
+    if (at := np.flatnonzero(cuts > SCENE_CUT)).size:
+        new = slice(int(at[-1]), None)
+        found["cut_frames"] = float(len(intra[new]))
+        found["cut_intra"] = float(intra[new].mean())
+        found["cut_inter"] = float(inter[new][1:].mean()) if len(intra[new]) > 1 else 0.0
+    return found

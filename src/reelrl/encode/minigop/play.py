@@ -1,0 +1,84 @@
+"""A mini-GOP controller plays a clip at a bitrate, once: the encode is kept under all that it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from dataclasses import replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import reelrl.encode
+from reelrl.encode.features import frame_features
+from reelrl.encode.minigop.controllers.imitation import Imitation
+from reelrl.encode.minigop.controllers.learned import LearnedMiniGop, load_controller
+from reelrl.encode.minigop.controllers.oracle import DirectSearch
+from reelrl.encode.minigop.encode_cache import CpuClock, Encode, Stream, cached_encode
+from reelrl.encode.minigop.preparation import Preparation
+from reelrl.encode.minigop.run import run_controller
+
+if TYPE_CHECKING:
+    from reelrl.content.clip import Clip
+    from reelrl.encode.minigop.evaluate import Protocol
+    from reelrl.encode.minigop.protocols import MiniGopController
+
+_CODE = ("controllers/bits", "plan", "preparation", "probe", "rounding", "source", "starting_qp", "state")
+"""Modules between a controller's words and the encoder."""
+
+
+def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Encode:
+    """What the controller makes of the clip at a bitrate; probe pass and analysis are charged, kept or not."""
+    settings = replace(how.settings, ssim=True)
+
+    def make_stream() -> Stream:
+        controller, prepared = load_controller(spec), Preparation(clip, settings)
+        if isinstance(controller, DirectSearch):
+            controller.study(prepared, how.headroom)
+        source = prepared.source(kbps=kbps, goal=how.goal, buffer_s=how.buffer_s, headroom=how.headroom)
+        run = run_controller(source, controller, how.seed)
+        searched = controller.encodes if isinstance(controller, DirectSearch) else 0
+        seconds = _analysis_s(clip) + source.probe_cpu_s + run.cpu_s
+        return Stream(source.packets, seconds, run.episode.passes + 1 + searched, run.deltas)
+
+    asked = {"kbps": kbps, "goal": how.goal, "buffer_s": how.buffer_s, "seed": how.seed, "headroom": how.headroom}
+    decisions = {"by": identity(spec)} | asked
+    return cached_encode(clip, settings, decisions, make_stream, with_vmaf=how.with_vmaf)
+
+
+def check_controller(spec: str) -> None:
+    """Complain about what cannot be loaded."""
+    load_controller(spec)
+
+
+def is_privileged(spec: str) -> bool:
+    return load_controller(spec).privileged
+
+
+@lru_cache(maxsize=1)
+def _analysis_s(clip: Clip) -> float:
+    """CPU time of our own look at the pictures, which the encoder's modes do without."""
+    clock = CpuClock()
+    for _ in frame_features(clip):
+        pass
+    return clock.seconds
+
+
+@cache
+def identity(spec: str) -> dict[str, Any]:
+    """Who decides, as plain data: the words, the policy's bytes, and the code. Edited code is another controller."""
+    controller = load_controller(spec)
+    folder = Path(reelrl.encode.__path__[0])
+    files = {*(folder / "minigop" / f"{part}.py" for part in _CODE), *_files(controller)}
+    code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
+    policy = Path(spec).read_bytes() if isinstance(controller, Imitation) else b""
+    if isinstance(controller, LearnedMiniGop):
+        policy = controller.path.read_bytes()
+    return {"spec": spec, "policy": hashlib.sha256(policy).hexdigest(), "code": code.hexdigest()}
+
+
+def _files(controller: MiniGopController) -> set[Path]:
+    """Where a controller is written: its class, those it extends, and the controller that it corrects."""
+    kinds = [kind for kind in type(controller).__mro__ if kind is not object]
+    base = getattr(controller, "base", None)
+    return {Path(inspect.getfile(kind)) for kind in kinds} | (_files(base) if base is not None else set())

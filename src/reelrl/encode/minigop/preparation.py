@@ -1,0 +1,161 @@
+"""A clip made ready for passes: how its pictures look, where to probe it, and a source for each pass."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from reelrl.encode.minigop.plan import features_of, spans_of
+from reelrl.encode.minigop.probe import probe
+from reelrl.encode.minigop.protocols import Goal, MiniGopEpisode
+from reelrl.encode.minigop.rounding import OCTAVES_PER_QP
+from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource, Plan, clipped, least_lag
+from reelrl.encode.minigop.starting_qp import FirstTaste, Taste, near, taste
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reelrl.content.clip import Clip
+    from reelrl.encode.codecs.settings import EncoderSettings
+
+HEADROOM = 12
+"""QP steps by which a session that replays picture QPs is opened above its probe's.
+
+The session's own QP then sets no picture's, and yet the bits change: fewer at the same PSNR on most clips tried, more
+on some. Why is a guess (it may set what the encoder dares to skip); `--headroom 0` leaves it out: docs/minigop.md."""
+
+_FAR_OCTAVES = 0.5  # a probe that is further from the budget is made again, nearer
+_QP_PER_CRF = 1.2  # a QP step on all layers takes more than one of crf, which spares the lower ones
+_LEAST_OCTAVES, _MOST_OCTAVES = 0.04, 0.35  # of a QP step
+
+
+class Preparation:
+    """A clip made ready for passes: its analysis, and the plan of each starting QP, are made once."""
+
+    def __init__(self, clip: Clip, settings: EncoderSettings = RANDOM_ACCESS) -> None:
+        self.clip, self.settings = clip, _checked(settings).for_clip(clip)
+        self._plans: dict[int, Plan] = {}
+        self._taste: Taste | FirstTaste | None = None
+        self._features = features_of(spans_of(clip.frame_count, self.settings), clip)
+
+    def plan(self, start_qp: int) -> Plan:
+        if start_qp not in self._plans:
+            self._plans[start_qp] = Plan(self.clip, replace(self.settings, qp=start_qp), self._features)
+        return self._plans[start_qp]
+
+    def kbps_at(self, qp: int) -> float:
+        """What the encoder alone spends at a QP."""
+        return probe(self.clip, replace(self.settings, qp=qp)).total_bits / self.clip.duration_s / 1000
+
+    def source(
+        self,
+        *,
+        kbps: float | None = None,
+        goal: Goal | None = None,
+        buffer_s: float = 1.0,
+        feedback_lag: int | None = None,
+        start_qp: int | None = None,
+        headroom: int = HEADROOM,
+    ) -> InProcessSource:
+        """A source for one pass.
+
+        kbps          the budget; None takes what the probe spent (random access only)
+        goal          "vbr" spends the budget over the clip, "cbr" holds it within `buffer_s`; None: by structure
+        feedback_lag  mini-GOPs decided before the cost of one is known; None takes the least that the encoder allows
+        start_qp      QP of the probe, or of low delay's first mini-GOP; None guesses from `kbps` and the pictures
+        headroom      as `HEADROOM`, in random access
+        """
+        clip, settings = self.clip, self.settings
+        if kbps is None and settings.low_delay:
+            raise ConfigError("low delay needs kbps: there is no probe whose rate could be the budget")
+        if kbps is not None and not 0 < kbps < math.inf:
+            raise ConfigError(f"kbps = {kbps}; a budget is above zero")
+        goal = goal or ("cbr" if settings.low_delay else "vbr")
+        probes_cpu_s = 0.0
+        passes = 0 if settings.low_delay else 1
+        guessed = start_qp is None and kbps is not None
+        if start_qp is None:
+            start_qp = settings.qp if kbps is None else self._guess(kbps, buffer_s if goal == "cbr" else math.inf)
+        plan, octaves_per_qp = self.plan(start_qp), self._octaves_per_qp()
+        if guessed and passes and (better := self._better(plan, start_qp, kbps or 0.0)) != start_qp:
+            again = self.plan(better)
+            probes_cpu_s, passes = min(plan.cpu_s, again.cpu_s), 2
+            octaves_per_qp = _QP_PER_CRF * math.log2(plan.bits / again.bits) / (better - start_qp)
+            if abs(self._octaves(again, kbps or 0.0)) < abs(self._octaves(plan, kbps or 0.0)):
+                plan, start_qp = again, better
+        if kbps is None:
+            kbps = plan.bits / clip.duration_s / 1000
+        episode = MiniGopEpisode(
+            clip=clip.name,
+            width=clip.width,
+            height=clip.height,
+            frames=clip.frame_count,
+            fps=clip.fps,
+            goal=goal,
+            kbps=kbps,
+            budget_bits=kbps * 1000 * clip.duration_s,
+            buffer_s=buffer_s,
+            feedback_lag=_lag(settings, feedback_lag),
+            passes=passes,
+            plan=None if settings.low_delay else tuple(plan.minigops),
+            octaves_per_qp=min(max(octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES),
+        )
+        if settings.low_delay:
+            settings = replace(settings, qp=start_qp)
+        else:
+            usual = start_qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # where the pictures' QPs will be
+            settings = replace(settings, qp=clipped(round(usual) + headroom), picture_qp=True)
+        taste_cpu_s = 0.0 if self._taste is None else self._taste.cpu_s
+        return InProcessSource(clip, settings, episode, plan, taste_cpu_s + probes_cpu_s)
+
+    def _octaves(self, plan: Plan, kbps: float) -> float:
+        """How far the probe's rate is above the budget."""
+        return math.log2(plan.bits / self.clip.duration_s / 1000 / kbps)
+
+    def _better(self, plan: Plan, start_qp: int, kbps: float) -> int:
+        """Another QP to probe at, where the probe's rate is so far off that deltas on its QPs would cost quality."""
+        octaves, per_crf = self._octaves(plan, kbps), self._octaves_per_qp() / _QP_PER_CRF
+        return start_qp if abs(octaves) < _FAR_OCTAVES else near(start_qp + octaves / per_crf)
+
+    def _octaves_per_qp(self) -> float:
+        """What a QP step on all layers takes from the clip's bits, as it was tasted."""
+        tasted = self._taste
+        return tasted.octaves_per_qp if isinstance(tasted, Taste) else OCTAVES_PER_QP
+
+    def _guess(self, kbps: float, buffer_s: float) -> int:
+        if self._taste is None:
+            self._taste = taste(self.clip, self.settings)
+        return self._taste.qp_for(kbps, buffer_s)
+
+
+def open_source(clip: Clip, settings: EncoderSettings = RANDOM_ACCESS, **options: Any) -> InProcessSource:
+    """A source for one pass over `clip` in the structure that `settings` name; `options` as in `Preparation.source`."""
+    return Preparation(clip, settings).source(**options)
+
+
+def _lag(settings: EncoderSettings, wanted: int | None) -> int:
+    least = least_lag(settings)
+    if wanted is None:
+        return least
+    if wanted < least:
+        raise ConfigError(
+            f"feedback_lag = {wanted}: with {settings.structure} and hierarchical_levels = {settings.levels} the "
+            f"encoder gives nothing back before {least} more mini-GOPs were decided; use {least} or more"
+        )
+    return wanted
+
+
+def _checked(settings: EncoderSettings) -> EncoderSettings:
+    if settings.backend != "svtav1":
+        raise ConfigError(f"backend = {settings.backend}; mini-GOPs are steered in svtav1 only")
+    if settings.steers_rate:
+        raise ConfigError(
+            f"rate_control = {settings.rate_control}: the encoder would ignore our QPs; use crf (random access) or cqp "
+            "(low delay), the budget is held from here"
+        )
+    if settings.levels < 2:
+        raise ConfigError(f"hierarchical_levels = {settings.levels} makes no mini-GOPs; use 2 to 5")
+    # Without recon the encoder measures errors of leaf pictures before it has filtered them.
+    return replace(
+        settings, picture_qp=False, psnr=True, recon=True, rate_control="cqp" if settings.low_delay else "crf"
+    )

@@ -1,0 +1,97 @@
+"""What the encoder alone makes of a clip: the curve that decisions are measured against, and the account of a pass.
+
+Three probes around the budget give the clip's luma PSNR over log2 of its bits. Rewards and costs are differences of
+two figures of the whole clip, in which mini-GOPs not yet known stand as the encoder alone would code them at the
+budget. So they add up to the figures of the finished clip:
+
+    sum of rewards   dB above the encoder's own curve at the bits spent
+    sum of costs     bits beyond the budget over the budget (vbr); bits that overflowed over the bucket's size (cbr)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reelrl.content.quality import psnr_from_sse
+from reelrl.encode.minigop.plan import spans_of
+from reelrl.encode.minigop.probe import probe
+
+if TYPE_CHECKING:
+    from reelrl.content.clip import Clip
+    from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopFeedback
+
+CURVE_STEP = 6
+"""QP steps from one probe of the curve to the next."""
+
+
+class RdCurve:
+    """A clip's own curve near one QP, and how its bits and quality lie over the mini-GOPs there."""
+
+    def __init__(self, clip: Clip, settings: EncoderSettings) -> None:
+        middle = min(max(settings.qp, 1 + CURVE_STEP), 63 - CURVE_STEP)
+        probes = [probe(clip, replace(settings, qp=middle + step)) for step in (-CURVE_STEP, 0, CURVE_STEP)]
+        pixels = clip.width * clip.height
+        psnr = np.array([[psnr_from_sse(error, pixels) for error in found.sse.tolist()] for found in probes])
+        rates = np.log2([found.total_bits for found in probes])
+        self._lowest, self._highest = float(rates.min()), float(rates.max())
+        curve: list[float] = np.polyfit(rates, psnr.mean(1), 2).tolist()
+        self._a, self._b, self._c = curve
+        starts = [span.first for span in spans_of(clip.frame_count, settings)]
+        self.bits = np.add.reduceat(probes[1].bits, starts).astype(np.float64)
+        self.psnr_y = np.add.reduceat(psnr[1], starts)
+        self.frames = clip.frame_count
+
+    def psnr_at(self, bits: float) -> float:
+        """Mean luma PSNR in dB at so many bits: a parabola through the probes, straight beyond them."""
+        rate = float(np.log2(bits))
+        inner = min(max(rate, self._lowest), self._highest)
+        slope = 2 * self._a * inner + self._b
+        return (self._a * inner + self._b) * inner + self._c + slope * (rate - inner)
+
+
+class Account:
+    """Gain and cost of one pass, mini-GOP after mini-GOP."""
+
+    def __init__(self, curve: RdCurve, episode: MiniGopEpisode) -> None:
+        self._curve, self._episode = curve, episode
+        self._share_bits: list[float] = (curve.bits * (episode.budget_bits / curve.bits.sum())).tolist()
+        lift = curve.psnr_at(episode.budget_bits) - curve.psnr_y.sum() / curve.frames
+        frames = curve.frames / len(curve.psnr_y)
+        self._share_psnr: list[float] = (curve.psnr_y + lift * frames).tolist()
+        self.bits: float = sum(self._share_bits)
+        self._psnr: float = sum(self._share_psnr)
+        self._gain = self._measure()
+        self._excess = 0.0
+        self.level_bits = 0.0  # of the leaky bucket
+
+    @property
+    def rate_error(self) -> float:
+        """Bits of the clip, as far as they are known, over the budget, less one."""
+        return self.bits / self._episode.budget_bits - 1
+
+    def add(self, told: MiniGopFeedback) -> tuple[float, float]:
+        """Reward and cost of one more mini-GOP."""
+        self.bits += told.bits - self._share_bits[told.mg]
+        self._psnr += told.psnr_y * told.frames - self._share_psnr[told.mg]
+        gain, excess = self._measure(), self._excess + self._overflow(told)
+        if self._episode.goal == "vbr":
+            excess = max(self.rate_error, 0.0)
+        reward, cost = gain - self._gain, excess - self._excess
+        self._gain, self._excess = gain, excess
+        return reward, cost
+
+    def _measure(self) -> float:
+        return self._psnr / self._curve.frames - self._curve.psnr_at(self.bits)
+
+    def _overflow(self, told: MiniGopFeedback) -> float:
+        """Fill the bucket, drain it at the rate; what does not fit flows over."""
+        episode = self._episode
+        size = episode.buffer_s * episode.kbps * 1000
+        drained = told.frames * episode.kbps * 1000 / float(episode.fps)
+        level = max(self.level_bits + told.bits - drained, 0.0)
+        self.level_bits = min(level, size)
+        return (level - self.level_bits) / size

@@ -1,0 +1,166 @@
+"""A first guess: at which QP does a clip take a bitrate?
+
+Our analysis of the source alone is not enough: it cannot tell noise that is coded from noise that is quantised away.
+So a few mini-GOPs are tasted with a fast preset, once per clip; in low delay only the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from reelrl.encode.codecs import backends
+from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.features import analyse, clip_features
+from reelrl.encode.minigop.plan import SCENE_CUT, spans_of
+from reelrl.storage.cache import keep, kept
+from reelrl.storage.files import cache_dir
+
+if TYPE_CHECKING:
+    from reelrl.content.clip import Clip
+    from reelrl.encode.codecs.settings import EncoderSettings
+
+TASTES = 3  # mini-GOPs, spread over the clip
+_PRESET = 10
+_QPS = (32, 48)
+_LOWEST, _HIGHEST = 10, 58  # so that a delta finds room on either side
+_FINEST_FIRST, _LEAST_OCTAVES = 18, 0.03
+# Low delay: what the first mini-GOP may fill of the bucket, and the buckets over which its QP should hold the bitrate.
+_BUCKET_SHARE, _BUCKETS = 0.5, 4
+
+
+@dataclass(frozen=True)
+class Taste:
+    """What a clip takes at both QPs."""
+
+    bits: list[float]
+    duration_s: float
+    cpu_s: float
+
+    @property
+    def octaves_per_qp(self) -> float:
+        """What a QP step takes from the bits: about 0.1 of most clips, half of flat graphics, more of grain."""
+        return _octaves(self.bits)
+
+    def qp_for(self, kbps: float, buffer_s: float) -> int:
+        """QP at which the clip takes about `kbps`."""
+        del buffer_s  # the clip's bits are all that counts
+        return near(_QPS[0] + math.log2(self.bits[0] / (kbps * 1000 * self.duration_s)) / self.octaves_per_qp)
+
+
+@dataclass(frozen=True)
+class FirstTaste:
+    """What the first mini-GOP of a clip takes in low delay: its key frame, and a frame after it, at both QPs."""
+
+    key_bits: list[float]
+    inter_bits: list[float]
+    inter_frames: int
+    fps: float
+    duration_s: float
+    cpu_s: float
+
+    def qp_for(self, kbps: float, buffer_s: float) -> int:
+        """Finest QP at which the first mini-GOP fits the bucket, and the first seconds the bitrate.
+
+        An endless buffer counts the whole clip's bits.
+        """
+        horizon_s = min(_BUCKETS * buffer_s, self.duration_s)
+        first_s = (1 + self.inter_frames) / self.fps + _BUCKET_SHARE * buffer_s
+        for qp in range(_FINEST_FIRST, _HIGHEST):
+            key, inter = _between(self.key_bits, qp), _between(self.inter_bits, qp)
+            fits = key + self.inter_frames * inter <= kbps * 1000 * first_s
+            if fits and key + (horizon_s * self.fps - 1) * inter <= kbps * 1000 * horizon_s:
+                return qp
+        return _HIGHEST
+
+
+def _between(bits: list[float], qp: float) -> float:
+    """Bits at a QP, on the line through both tastes in octaves."""
+    return bits[0] * math.exp2(-_octaves(bits) * (qp - _QPS[0]))
+
+
+def _octaves(bits: list[float]) -> float:
+    """What a QP step takes from the bits."""
+    fine, coarse = _QPS
+    return max(math.log2(bits[0] / bits[1]) / (coarse - fine), _LEAST_OCTAVES)
+
+
+def near(qp: float) -> int:
+    """The nearest QP to start at."""
+    return min(max(round(qp), _LOWEST), _HIGHEST)
+
+
+def starting_qp(clip: Clip, settings: EncoderSettings, kbps: float, buffer_s: float = 1.0) -> int:
+    """QP at which the clip takes about `kbps`; see `Taste.qp_for`."""
+    return taste(clip, settings).qp_for(kbps, buffer_s)
+
+
+def taste(clip: Clip, settings: EncoderSettings) -> Taste | FirstTaste:
+    """The clip's taste, from disk where the same encoder had it before."""
+    fast = replace(
+        settings.for_clip(clip),
+        preset=max(settings.preset, _PRESET), picture_qp=False, recon=False, psnr=False, ssim=False,
+    )  # fmt: skip
+    path = cache_dir() / "tastes" / f"{_key(clip, fast)}.json"
+    body = kept(path)
+    kind = FirstTaste if fast.low_delay else Taste
+    if body is not None:
+        return kind(**json.loads(body))
+    started = time.process_time()
+    made = _first_taste(clip, fast) if fast.low_delay else _taste(clip, fast)
+    made = replace(made, cpu_s=time.process_time() - started)
+    keep(path, json.dumps(asdict(made)).encode())
+    return made
+
+
+def _taste(clip: Clip, settings: EncoderSettings) -> Taste:
+    return Taste([_bits(clip, replace(settings, qp=qp)) for qp in _QPS], clip.duration_s, 0.0)
+
+
+def _first_taste(clip: Clip, settings: EncoderSettings) -> FirstTaste:
+    count = min(2**settings.levels + 1, clip.frame_count)
+    tasted = [_sizes(clip, replace(settings, qp=qp), 0, count) for qp in _QPS]
+    after = max(count - 1, 1)
+    return FirstTaste(
+        key_bits=[8 * sizes[0] for sizes in tasted],
+        inter_bits=[8 * max(sum(sizes[1:]), 1) / after for sizes in tasted],
+        inter_frames=count - 1, fps=float(clip.fps), duration_s=clip.duration_s, cpu_s=0.0,
+    )  # fmt: skip
+
+
+def _bits(clip: Clip, settings: EncoderSettings) -> float:
+    """Bits of the clip, judged from a few of its mini-GOPs, each behind a key frame of its own."""
+    size: int = 2**settings.levels
+    last = max(clip.frame_count - size - 1, 0)
+    places = sorted({round(last * place / (TASTES - 1)) for place in range(TASTES)})
+    tasted = [_sizes(clip, settings, place, size + 1) for place in places]
+    key = sum(sizes[0] for sizes in tasted) / len(tasted)
+    frames = sum(len(sizes) - 1 for sizes in tasted)
+    inter = sum(sum(sizes[1:]) for sizes in tasted) / max(frames, 1)
+    # A scene cut costs about a key frame.
+    cuts = int((analyse(clip_features(clip), clip.width, clip.height).scene_cut > SCENE_CUT).sum())
+    keys = len({span.gop for span in spans_of(clip.frame_count, settings)}) + cuts
+    return 8 * (keys * key + (clip.frame_count - keys) * inter)
+
+
+def _sizes(clip: Clip, settings: EncoderSettings, first: int, count: int) -> list[int]:
+    with EncoderSession(settings) as session:
+        packets = []
+        for frame in islice(clip.frames(first), count):
+            session.send(frame)
+            packets += session.receive()
+        packets += session.flush()
+    return [packet.size for packet in packets]
+
+
+def _key(clip: Clip, settings: EncoderSettings) -> str:
+    facts = [
+        4, clip.content_hash, settings.structure, settings.levels, settings.keyint, settings.preset, settings.tune,
+        settings.options, str(clip.fps), backends.probe(settings.backend).version,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]

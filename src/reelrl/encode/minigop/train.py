@@ -1,0 +1,269 @@
+"""Training of mini-GOP QPs under a bitrate: encoders that ask, constrained SAC, a run folder that resumes exactly.
+
+    epoch ──► every video once, in an order of its own ──► one episode: one encode ──► learn
+                                                             in this process, or a foreign program behind files
+
+    artifacts/ final_sac_model.safetensors     checkpoint_epoch_5.pt, ... unless they go to a folder of their own
+
+Which video is coded at which rate in episode n follows from the seed and n alone, so a run that was killed goes on with
+what would have come next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from gymnasium.wrappers import TransformReward
+
+from reelrl.agents import checkpointing
+from reelrl.agents.constrained_sac import MultiplierTerms
+from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
+from reelrl.agents.ppo import pick_device
+from reelrl.encode.codecs.backends import probe
+from reelrl.encode.minigop.state import NAMES
+from reelrl.encode.minigop.training_envs import TwoSided, base_of, make_environment
+from reelrl.encode.superblock.learned import model_name
+from reelrl.errors import ConfigError
+from reelrl.runs import checkpoint_file
+from reelrl.runs.interrupts import Interrupted
+from reelrl.runs.saving import Saving
+from reelrl.seeding import seed_for, stream
+from reelrl.storage.regular_files import own_path
+
+if TYPE_CHECKING:
+    from reelrl.encode.minigop.videos import Video
+    from reelrl.runs.checkpoints import Checkpoint
+    from reelrl.runs.folder import Run
+
+Figures = dict[str, float]
+Step = tuple[float, dict[str, Any]]
+Structure = Literal["random_access", "low_delay"]
+
+
+# Costs are shares of the budget, about 0.01, and gains tenths of a dB: prices must be high to be felt, and move fast
+# because there are only hundreds of GOPs. Rate control is the base's; actions need little noise.
+LEARNER = SacSettings(
+    discount=0.98,
+    starts=120,
+    updates=4.0,
+    temperature=0.02,
+    target_entropy=-0.7,
+    cost_limits=(0.01, 0.01),
+    multiplier=MultiplierTerms(start=10.0, proportional=50.0, integral=10.0, derivative=20.0, ceiling=300.0),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniGopTraining:
+    """How mini-GOP control is learned.
+
+    clips           names, files or recipes; `videos` are encoders' own arguments, "--input|in.yuv|--bitrate|500"
+    encoder         a foreign program, met in `rl_dir`; None codes in this process
+    epochs          to reach in all, also after a load; an epoch is one pass over all videos
+    kbps            range that rates are drawn from; None takes what crf at a QP drawn from `qps` would spend
+    base            who decides what an action of 0 stands for, by structure if empty; "none" is a delta of 0
+    max_delta       QP steps from there that an action of 1 stands for
+    reward_scale    what a dB counts for the learner; figures that people see are in dB
+    """
+
+    clips: tuple[str, ...] = ()
+    videos: tuple[str, ...] = ()
+    encoder: str | None = None
+    rl_dir: str = "./rl_io"
+    epochs: int = 2
+    start_epoch: int = 1
+    frames: int = 0
+    kbps: tuple[float, float] | None = None
+    qps: tuple[int, int] = (26, 54)
+    structure: Structure = "random_access"
+    preset: int = 8
+    keyint: int = 161
+    base: str = ""
+    max_delta: float = 1.5
+    reward_scale: float = 10.0
+    ckpt_interval: int = 5
+    ckpt_dir: str = ""
+    save_replay_buffer: bool = False
+    baseline_stats: str = ""
+    device: str = "cpu"
+    sac: SacSettings = LEARNER
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "start_epoch", "ckpt_interval"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
+        if self.kbps is not None and not 0 < self.kbps[0] <= self.kbps[1]:
+            raise ConfigError(f"kbps = {self.kbps}; give a range of rates above zero, the lower one first")
+        if self.frames < 0:
+            raise ConfigError(f"frames = {self.frames}; give how many to code of each video, 0 for all")
+
+
+class Listener(Protocol):
+    """Who wants to hear how it goes; episodes are counted over all epochs, from 0."""
+
+    def decision(self, info: dict[str, Any]) -> None: ...
+    def episode(self, number: int, video: str, figures: Figures) -> None: ...
+    def epoch(self, epoch: int, figures: Figures) -> None: ...
+    def saved(self, path: Path) -> None: ...
+
+
+class MiniGopTrainer:
+    """One training: `attach` it to a run, then `train` to the end from where the run stands, or `infer`."""
+
+    run: Run
+    tell: Listener
+
+    def __init__(self, settings: MiniGopTraining, videos: list[Video], seed: int) -> None:
+        if not videos:
+            raise ConfigError("there is nothing to learn on; give --clip, --videos or --use-dataset")
+        self.settings, self.videos, self.seed = settings, videos, seed
+        self.env = make_environment(settings, videos)
+        scaled = TransformReward(TwoSided(self.env), lambda reward: settings.reward_scale * float(reward))
+        device = str(pick_device(settings.device))
+        self.model = make_sac(settings.sac, OneAtATime(scaled), seed=seed, device=device)
+        self.next_episode = (settings.start_epoch - 1) * len(videos)
+        self.played: list[Figures] = []  # in the epoch under way
+        self.figures: Figures = {}  # of the last whole epoch
+
+    @property
+    def episodes(self) -> int:
+        """To reach in all."""
+        return self.settings.epochs * len(self.videos)
+
+    @property
+    def base(self) -> str:
+        """Whom the agent corrects."""
+        return base_of(self.settings) or "none"
+
+    def facts(self) -> dict[str, Any]:
+        """What the training depends on besides its settings."""
+        encoder = self.settings.encoder or f"svtav1 {probe('svtav1').version}"
+        return {"encoder": encoder, "videos": [video.name for video in self.videos]}
+
+    def attach(self, run: Run, tell: Listener, checkpoint: str = "") -> None:
+        """Go on from the run's newest checkpoint, else from the file `checkpoint`, if there is one."""
+        self.run, self.tell = run, tell
+        saved: Checkpoint | checkpoint_file.CheckpointFile | None = run.resume()
+        if saved is None and checkpoint:
+            saved = checkpoint_file.load(checkpoint)
+        if saved is not None:
+            checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
+            # A data set of another size has other episodes: whole epochs are what carries over.
+            done = saved.state["episode"] if saved.state["videos"] == len(self.videos) else None
+            reached = saved.state["epoch"] * len(self.videos) if done is None else done
+            self.next_episode = max(self.next_episode, reached)
+            self.played = saved.state["played"] if self.next_episode == done else []
+
+    def train(self, saving: Saving | None = None) -> Figures:
+        """Learn to the end and save what was learned; an interrupt ends it after the episode under way."""
+        try:
+            with saving or Saving() as saving:
+                while self.next_episode < self.episodes:
+                    self.played.append(self._learn(self.next_episode))
+                    self.next_episode += 1
+                    epoch, place = divmod(self.next_episode, len(self.videos))
+                    if place == 0:
+                        self._end_epoch(epoch)
+                    last = self.next_episode == self.episodes
+                    saving.reached(f"episode {self.next_episode}", self._save, due=place == 0, last=last)
+        except Interrupted:
+            self.save_model("interrupted")
+            raise
+        self.save_model("final")
+        return self.figures
+
+    def infer(self) -> Figures:
+        """Code every video once as the policy has it, without learning."""
+        policy = actor_policy(self.model)
+        played: list[Figures] = []
+        for number, video in enumerate(self.videos):
+            observation, _ = self.env.reset(seed=self._seed(number), options=self._options(number, number))
+            steps: list[Step] = []
+            ended = False
+            while not ended:
+                observation, reward, ended, _, info = self.env.step(policy.act(observation))
+                steps.append((float(reward), info))
+            played.append(self._note(number, video, steps))
+        return _means(played)
+
+    def save_model(self, kind: str) -> None:
+        """The policy alone, as other commands load it."""
+        chosen = self.settings
+        facts = {"stage": "minigop", "base": base_of(chosen), "max_delta": chosen.max_delta, "sees": list(NAMES)}
+        trained = {"structure": chosen.structure, "steps": self.model.num_timesteps}
+        policy = actor_policy(self.model, **facts, **trained, videos=[video.name for video in self.videos])
+        policy.save(self.run.new_artifact(model_name(kind, "sac")))
+
+    def close(self) -> None:
+        self.env.close()
+
+    # -- one episode, one epoch ----------------------------------------------------------------------------------
+
+    def _learn(self, number: int) -> Figures:
+        epoch, place = divmod(number, len(self.videos))
+        order = stream(self.seed, "order", epoch).permutation(len(self.videos))
+        options = self._options(int(order[place]), number)
+        scale, updates = self.settings.reward_scale, self.settings.sac.updates
+        steps = learn_episode(self.model, updates, seed=self._seed(number), options=options)
+        return self._note(number, self.videos[int(order[place])], [(reward / scale, info) for reward, info in steps])
+
+    def _options(self, index: int, number: int) -> dict[str, Any]:
+        """Which video, at which rate: by the number of the episode alone."""
+        return {"clip": index, "kbps": self.env.draw_kbps(index, stream(self.seed, "kbps", number))}
+
+    def _seed(self, number: int) -> int:
+        return seed_for(self.seed, "episode", number)
+
+    def _note(self, number: int, video: Video, steps: list[Step]) -> Figures:
+        """Tell and log what an episode gave."""
+        infos = [info for _, info in steps]
+        for info in infos:
+            self.tell.decision(info)
+        told = [one for info in infos for one in info["feedback"]]
+        frames = sum(one["frames"] for one in told)
+        figures = {
+            "return": sum(reward for reward, _ in steps),
+            "cost": float(sum(np.ravel(info["cost"])[0] for info in infos)),
+            "rate_error": float(infos[-1]["rate_error"]),
+            "bits": float(sum(one["bits"] for one in told)),
+            "psnr_y": sum(one["psnr_y"] * one["frames"] for one in told) / frames,
+        }
+        self.env.write_outputs()
+        learner = checkpointing.figures(self.model.logger.name_to_value)
+        self.model.logger.name_to_value.clear()
+        self.run.log_metrics(number, {f"episode/{name}": value for name, value in figures.items()} | learner)
+        deltas = [info["delta"] for info in infos]
+        self.run.log_episode({"episode": number, "video": video.name, **figures, "deltas": deltas})
+        self.tell.episode(number, video.name, figures)
+        return figures
+
+    def _end_epoch(self, epoch: int) -> None:
+        self.figures, self.played = _means(self.played), []
+        self.run.log_metrics(
+            self.next_episode - 1, {f"epoch/{name}": value for name, value in self.figures.items()} | {"epoch": epoch}
+        )
+        self.tell.epoch(epoch, self.figures)
+        if epoch % self.settings.ckpt_interval == 0 or epoch == self.settings.epochs:
+            folder = Path(self.settings.ckpt_dir) if self.settings.ckpt_dir else self.run.artifacts
+            path = own_path(folder / f"checkpoint_epoch_{epoch}.pt")
+            checkpoint_file.save(path, self.next_episode, *self._export(replay=self.settings.save_replay_buffer))
+            self.tell.saved(path)
+
+    def _save(self) -> None:
+        """So that --resume goes on exactly, with all that was seen."""
+        self.run.checkpoint(self.next_episode, *self._export(replay=True))
+
+    def _export(self, *, replay: bool) -> tuple[checkpointing.Arrays, dict[str, Any]]:
+        tensors, learner = checkpointing.export(self.model, replay=replay)
+        episode, videos = self.next_episode, len(self.videos)
+        place = {"episode": episode, "epoch": episode // videos, "videos": videos, "played": self.played}
+        return tensors, {"learner": learner, **place}
+
+
+def _means(played: list[Figures]) -> Figures:
+    """Mean figures of episodes, and the mean size of their rate errors."""
+    means = {name: float(np.mean([each[name] for each in played])) for name in played[0]}
+    return means | {"abs_rate_error": float(np.mean([abs(each["rate_error"]) for each in played]))}

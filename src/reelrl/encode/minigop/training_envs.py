@@ -1,0 +1,164 @@
+"""The encoders that mini-GOP training steers: in this process, or a foreign program met in a folder of files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from reelrl.encode.codecs.whole_clip import Encoded
+from reelrl.encode.handshake.reference_encoder import Coded
+from reelrl.encode.minigop.baseline import read_baseline
+from reelrl.encode.minigop.env import MiniGopQpEnv
+from reelrl.encode.minigop.measured_curve import MeasuredCurve
+from reelrl.encode.minigop.pass_log import PassLog
+from reelrl.encode.minigop.protocols import MAX_DELTA
+from reelrl.encode.minigop.reference import Account, RdCurve
+from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS
+from reelrl.encode.minigop.starting_qp import starting_qp
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.minigop.foreign import Foreign
+    from reelrl.encode.minigop.train import MiniGopTraining
+    from reelrl.encode.minigop.videos import Video
+
+USUAL_BASE = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
+"""Who decides what an action of 0 stands for, unless told otherwise."""
+
+_OCTAVES_PER_QP = 0.1  # roughly what one QP step takes from the bits; used to search, not to predict
+
+
+def make_environment(settings: MiniGopTraining, videos: list[Video]) -> InProcess | Foreign:
+    if settings.encoder is None:
+        return InProcess(settings, videos)
+    from reelrl.encode.minigop.foreign import Foreign
+
+    return Foreign(settings, videos)
+
+
+def base_of(settings: MiniGopTraining) -> str | None:
+    """The controller whose decisions are corrected; None where actions are deltas themselves."""
+    if settings.base == "none":
+        return None
+    # A foreign encoder shows no plan: there is nothing that a rate model could look ahead at.
+    usual = USUAL_BASE["low_delay" if settings.encoder else settings.structure]
+    return settings.base or usual
+
+
+def drawn_rate(rates: tuple[float, float], chance: np.random.Generator) -> float:
+    """A rate from the range, evenly in octaves."""
+    return float(np.exp2(chance.uniform(*np.log2(rates))))
+
+
+class InProcess(MiniGopQpEnv):
+    """The environment of `encode`, over videos with options of their own."""
+
+    def __init__(self, settings: MiniGopTraining, videos: list[Video]) -> None:
+        self.training, self.videos = settings, videos
+        super().__init__(
+            [video.open(settings.frames) for video in videos],
+            qps=settings.qps,
+            encoder=encoder_settings(settings, videos),
+            guide=base_of(settings),
+        )
+        self._baselines = read_baseline(Path(settings.baseline_stats)) if settings.baseline_stats else {}
+        self._near: dict[tuple[int, float], int] = {}  # crf's QP by video and budget
+
+    def draw_kbps(self, index: int, chance: np.random.Generator) -> float:
+        """The rate that the video's options name, else one drawn: from the range, or by what crf would spend."""
+        named, rates = self.videos[index].kbps, self.training.kbps
+        if named is not None:
+            return named
+        if rates is not None:
+            return drawn_rate(rates, chance)
+        low, high = self.training.qps
+        qp = int(chance.integers(low, high + 1))
+        drawn = self._prepared[index].kbps_at(qp)
+        self._near[index, drawn] = qp
+        return drawn
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        index, kbps = int((options or {})["clip"]), float((options or {})["kbps"])
+        self._options["start_qp"] = self._start_qp(index, kbps)
+        observation, info = super().reset(seed=seed, options=options)
+        if self._source is not None:
+            self._account = Account(self._curve(index, kbps), self._source.episode)
+        return observation, info
+
+    def _curve(self, index: int, kbps: float) -> RdCurve:
+        """What the encoder alone gives at the budget: probes around it, or the points of --baseline-stats."""
+        prepared = self._prepared[index]
+        clip, qp = prepared.clip, self._crf_near(index, kbps)
+        if (index, qp) not in self._curves:
+            self._curves[index, qp] = RdCurve(clip, replace(prepared.settings, qp=qp))
+        own = self._curves[index, qp]
+        points = self._baselines.get(clip.name) or (self._baselines and self._baselines.get(clip.content_hash))
+        return MeasuredCurve.through(points, like=own, clip=clip) if points else own
+
+    def _crf_near(self, index: int, kbps: float) -> int:
+        """The QP at which the encoder alone spends about `kbps`: where the probe stands may be far from it."""
+        if (index, kbps) not in self._near:
+            prepared = self._prepared[index]
+            qp = starting_qp(prepared.clip, prepared.settings, kbps)
+            for _ in range(3):
+                step = round(np.log2(prepared.kbps_at(qp) / kbps) / _OCTAVES_PER_QP)
+                qp = min(max(qp + step, 1), 63)
+            self._near[index, kbps] = qp
+        return self._near[index, kbps]
+
+    def _start_qp(self, index: int, kbps: float) -> int | None:
+        """Where the video's first pass stood, if it has one; a pass for one rate says little about another."""
+        video, prepared = self.videos[index], self._prepared[index]
+        found = video.start_qp(prepared.clip, prepared.settings, kbps)
+        low, high = self.training.kbps or (0, 1)
+        return found if video.kbps is not None or low == high else None
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return super().step(np.asarray(action) * (self.training.max_delta / MAX_DELTA))
+
+    def write_outputs(self) -> None:
+        """What the video's options ask for of the last episode: the stream, a line per frame, a log."""
+        source, options = self._finished, self.videos[self._number].options
+        if source is None or not options.keys() & {"--o", "--csv", "--stat-out"}:
+            return
+        encoded = Encoded(source.clip, source.settings, tuple(source.packets))
+        coded = Coded(encoded, PassLog.of(source.clip, source.start_qp, source.packets), "by training")
+        if "--o" in options:
+            encoded.save(options["--o"])
+        if "--csv" in options:
+            coded.save_csv(options["--csv"])
+        if "--stat-out" in options:
+            coded.log.save(options["--stat-out"])
+
+
+def encoder_settings(settings: MiniGopTraining, videos: list[Video]) -> EncoderSettings:
+    """Of the encoder in this process."""
+    presets = {video.options["--preset"] for video in videos if "--preset" in video.options}
+    if len(presets) > 1:
+        raise ConfigError(f"the videos ask for presets {', '.join(sorted(presets))}; one training has one")
+    preset = int(presets.pop()) if presets else settings.preset
+    usual = RANDOM_ACCESS if settings.structure == "random_access" else LOW_DELAY
+    return replace(usual, preset=preset, keyint=settings.keyint)
+
+
+class TwoSided(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A second cost beside the excess: what of the budget was not spent, relative to it.
+
+    The reward is measured at the bits spent, whatever they are; without this a policy that always saves would be as
+    good as one that meets the rate.
+    """
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        self._shortfall = 0.0
+        return self.env.reset(**options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        before, self._shortfall = self._shortfall, max(-float(info["rate_error"]), 0.0)
+        info = {**info, "cost": np.array([info["cost"], self._shortfall - before], np.float32)}
+        return observation, reward, terminated, truncated, info

@@ -1,0 +1,1 @@
+"""QP offsets inside a frame: environment, states, rewards, maps, training, evaluation."""

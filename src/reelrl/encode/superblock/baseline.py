@@ -1,0 +1,184 @@
+"""The pass without maps that every episode is compared with: coded once per clip and settings, then kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelrl.content.quality import PSNR_CAP_DB, psnr_from_sse
+from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.decoding import decoded
+from reelrl.encode.codecs.packet import FrameType
+from reelrl.encode.codecs.rate_loop import LeakyBucket
+from reelrl.encode.codecs.whole_clip import encode_packets
+from reelrl.encode.superblock.block_error import block_sse
+from reelrl.settings.config import to_mapping
+from reelrl.storage.cache import keep, kept
+from reelrl.storage.files import cache_dir
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from reelrl.content.clip import Clip
+    from reelrl.content.frame import Frame
+    from reelrl.encode.codecs.packet import Packet
+    from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.codecs.whole_clip import Decision
+    from reelrl.encode.superblock.rewards import Scores
+
+VERSION = 1
+"""Raise it when what is kept changes: files of another version are not used."""
+
+PSNR_HEADROOM_DB = 6.0
+"""A frame may score so much above the best of the baseline's: more than three QP steps win, far less than infinity."""
+
+_UNSEEN = {"recon", "ssim", "deadline_s"}  # settings that change no byte of the stream
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """What the encoder makes of a clip when it is left alone; arrays have one row per frame.
+
+    bytes        int64 [frames]
+    sse, ssim    int64 and float64 [frames, 3], planes Y, Cb, Cr
+    qp           int64 [frames]
+    frame_types  int64 [frames], as `FrameType`
+    block_sse    luma error per superblock, int64 [frames, superblocks]
+    stream       all packets joined, uint8
+    """
+
+    bytes: NDArray[np.int64]
+    sse: NDArray[np.int64]
+    ssim: NDArray[np.float64]
+    qp: NDArray[np.int64]
+    frame_types: NDArray[np.int64]
+    block_sse: NDArray[np.int64]
+    stream: NDArray[np.uint8]
+    luma_pixels: int
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self.bytes.sum())
+
+    @property
+    def packets(self) -> list[builtins.bytes]:
+        """The packets of the stream."""
+        return [part.tobytes() for part in np.split(self.stream, np.cumsum(self.bytes)[:-1])]
+
+    @cached_property
+    def psnr(self) -> NDArray[np.float64]:
+        """PSNR in dB, [frames, 3]."""
+        return np.array([plane_psnr(errors, self.luma_pixels) for errors in self.sse.tolist()])
+
+    @cached_property
+    def psnr_cap(self) -> Scores:
+        """What a plane may score at most: identical planes never give infinity, nor a score out of all proportion."""
+        y, cb, cr = np.minimum(self.psnr.max(0) + PSNR_HEADROOM_DB, PSNR_CAP_DB).tolist()
+        return y, cb, cr
+
+    def pictures(self) -> Iterator[Frame]:
+        """The reconstructed frames, decoded anew: the stream is a hundredth of their size."""
+        return decoded(self.packets)
+
+
+def plane_psnr(sse: tuple[int, int, int], luma_pixels: int, caps: Scores = (PSNR_CAP_DB,) * 3) -> Scores:
+    """PSNR of Y, Cb and Cr in 4:2:0, each at most its cap."""
+    y, cb, cr = sse
+    chroma = luma_pixels // 4
+    return (
+        psnr_from_sse(y, luma_pixels, caps[0]),
+        psnr_from_sse(cb, chroma, caps[1]),
+        psnr_from_sse(cr, chroma, caps[2]),
+    )
+
+
+class FrameQp:
+    """The QP of frame after frame: the settings' own, or one that holds `target_kbps`."""
+
+    def __init__(self, settings: EncoderSettings, target_kbps: float | None) -> None:
+        self._settings = settings
+        self._bucket: LeakyBucket | None = None
+        if target_kbps is not None:
+            self._bucket = LeakyBucket(target_kbps, settings.fps, settings.width * settings.height)
+
+    def next(self, number: int) -> int | None:
+        """What to send frame `number` with; None leaves the QP to the settings."""
+        keyint = self._settings.keyint
+        key = number == 0 or (keyint > 0 and number % keyint == 0)
+        return self._bucket.next_qp(key=key) if self._bucket is not None else None
+
+    def update(self, packet: Packet) -> None:
+        """Learn what the frame cost."""
+        if self._bucket is not None:
+            self._bucket.update(packet.size, packet.qp, key=packet.frame_type == FrameType.KEY)
+
+
+def baseline_of(
+    clip: Clip, settings: EncoderSettings, target_kbps: float | None = None, statistics: bytes | None = None
+) -> Baseline:
+    """The clip coded without maps, from disk where that was done before by the same encoder."""
+    settings = replace(settings.for_clip(clip), recon=True, ssim=True)
+    path = cache_dir() / "baselines" / f"{_key(clip, settings, target_kbps)}.npz"
+    found = _load(path, clip)
+    if found is None:
+        found = _code(clip, settings, target_kbps, statistics)
+        body = io.BytesIO()
+        np.savez(body, **{field.name: getattr(found, field.name) for field in fields(Baseline)})
+        keep(path, body.getvalue())
+    return found
+
+
+def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, statistics: bytes | None) -> Baseline:
+    qps = FrameQp(settings, target_kbps)
+    sources: list[Frame] = []
+
+    def decide(number: int, frame: Frame) -> Decision:
+        sources.append(frame)
+        return {"qp": qps.next(number)}
+
+    packets: list[Packet] = []
+    errors = []
+    for packet in encode_packets(clip, settings, decide, statistics=statistics):
+        qps.update(packet)
+        errors.append(block_sse(sources.pop(0).y, packet.recon.y))  # type: ignore[union-attr]
+        packet.recon = None
+        packets.append(packet)
+    return Baseline(
+        bytes=np.array([packet.size for packet in packets]),
+        sse=np.array([packet.sse for packet in packets]),
+        ssim=np.array([packet.ssim for packet in packets]),
+        qp=np.array([packet.qp for packet in packets]),
+        frame_types=np.array([int(packet.frame_type) for packet in packets]),
+        block_sse=np.stack(errors),
+        stream=np.frombuffer(b"".join(packet.data for packet in packets), np.uint8),
+        luma_pixels=clip.width * clip.height,
+    )
+
+
+def _key(clip: Clip, settings: EncoderSettings, target_kbps: float | None) -> str:
+    """Whatever the stream depends on, as one name."""
+    chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
+    facts: list[Any] = [VERSION, clip.content_hash, chosen, probe(settings.backend).version, target_kbps]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _load(path: Path, clip: Clip) -> Baseline | None:
+    body = kept(path)
+    if body is None:
+        return None
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            values = {name: arrays[name] for name in arrays.files}
+        found = Baseline(**values | {"luma_pixels": int(values["luma_pixels"])})
+    except (ValueError, TypeError, KeyError, OSError):
+        return None
+    return found if len(found.bytes) == clip.frame_count else None

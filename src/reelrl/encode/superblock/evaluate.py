@@ -1,0 +1,269 @@
+"""Superblock maps x clips x QPs: who is compared, and the rate-distortion points of each, encoded in parallel.
+
+A contestant is a map controller (compared with the same encoder without maps) or one of the encoder's own modes
+(compared with the encoder's plain crf): like with like. Every encode is kept on disk, so an evaluation that was
+killed goes on where it stood, and a contestant more costs only its own encodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelrl.content.catalogue import catalogue, split_of
+from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.settings import MAX_OFFSET, EncoderSettings
+from reelrl.encode.features import clip_features
+from reelrl.encode.superblock.fit import MapPolicy
+from reelrl.encode.superblock.learned import LearnedMap, load_controller
+from reelrl.encode.superblock.maps import ZERO_MAP
+from reelrl.encode.superblock.measure import CHEAP, Maps, Measured, measure
+from reelrl.errors import ConfigError
+from reelrl.parallel import processes
+from reelrl.runs.progress import Progress
+from reelrl.storage.cache import keep, kept
+from reelrl.storage.files import cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reelrl.content.clip import Clip
+
+NO_MAP, CRF = "no-map", "crf"
+HEURISTICS = (NO_MAP, "zero-map", "variance-map", "motion-map", "random-map")
+OWN_MODES = {
+    "aom": (CRF, "crf:aq-mode=1", "crf:aq-mode=2", "crf:aq-mode=3", "crf:deltaq-mode=2", "crf:deltaq-mode=3"),
+    "svtav1": (CRF, "crf:aq-mode=1", "crf:enable-variance-boost=1"),
+}
+"""What each encoder offers by itself; some of it may turn out to change nothing in low delay."""
+
+PRISTINE = ("derf", "vid4", "fate", "generated:", "atari:")
+"""Sources, or beginnings of their names, whose pictures were never compressed, or hardly."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A line of the table: a name, what was asked for, and whom it is compared with."""
+
+    name: str
+    spec: str
+
+    @staticmethod
+    def parse(text: str) -> Contestant:
+        """`motion-map(0.5)`, `policy.yaml`, `runs/0007`, `crf:aq-mode=3`, each with `name=` before it if you like."""
+        name, equals, spec = text.partition("=")
+        if equals and ":" not in name:
+            return Contestant(name, spec)
+        return Contestant(Path(text).stem if text.endswith((".yaml", ".safetensors")) else text, text)
+
+    @property
+    def is_mode(self) -> bool:
+        return self.spec == CRF or self.spec.startswith(CRF + ":")
+
+    @property
+    def anchor(self) -> str:
+        return CRF if self.is_mode else NO_MAP
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The encoder's options of a mode."""
+        pairs = [part.partition("=") for part in self.spec.partition(":")[2].split(",") if part]
+        if not all(equals for _, equals, _ in pairs):
+            raise ConfigError(f"{self.spec!r}: write the encoder's options like crf:aq-mode=3,deltaq-mode=0")
+        return {key: value for key, _, value in pairs}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """frames   of each clip, from its beginning
+    encoder     without maps; QPs come from `qps`
+    """
+
+    qps: tuple[int, ...] = (28, 36, 44, 52)
+    frames: int = 30
+    metrics: tuple[str, ...] = CHEAP
+    encoder: EncoderSettings = EncoderSettings(backend="aom", picture_qp=True)  # noqa: RUF009 - frozen
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if len(set(self.qps)) < 2:
+            raise ConfigError(f"{len(set(self.qps))} QPs; a curve takes two, and four to be trusted")
+        if self.frames < 1:
+            raise ConfigError(f"frames = {self.frames}; use 1 or more")
+
+
+@dataclass(frozen=True)
+class EncodePoint:
+    """One encode of one clip by one contestant."""
+
+    contestant: str
+    clip: str
+    source: str
+    split: str
+    pristine: bool
+    qp: int
+    measured: Measured
+
+    def row(self) -> dict[str, Any]:
+        """Flat, for a table."""
+        record: dict[str, Any] = asdict(self)
+        measured: dict[str, Any] = record.pop("measured")
+        quality: dict[str, float] = measured.pop("quality")
+        return record | measured | quality
+
+
+def encode_all(
+    contestants: Sequence[Contestant], clips: Sequence[Clip], how: Protocol, jobs: int = 1
+) -> list[EncodePoint]:
+    """Every contestant on every clip at every QP, anchors included, in the order of the arguments."""
+    everyone = with_anchors(contestants)
+    _check_names(everyone)
+    for contestant in everyone:
+        _prepare(contestant)
+    windows = [clip.window(0, min(how.frames, clip.frame_count)).load() for clip in clips]
+    tasks = [
+        (contestant, replace(window, name=clip.name), how)
+        for clip, window in zip(clips, windows, strict=True)
+        for contestant in everyone
+    ]
+    points: list[EncodePoint] = []
+    with Progress("encode", len(tasks) * len(how.qps), unit="encodes") as progress, processes(jobs) as everywhere:
+        for batch in everywhere(_encode_points, tasks):
+            points += batch
+            progress.update(len(batch))
+    return points
+
+
+def with_anchors(contestants: Sequence[Contestant]) -> list[Contestant]:
+    """The contestants, after those that they are compared with."""
+    needed = dict.fromkeys(contestant.anchor for contestant in contestants)
+    given = {contestant.name for contestant in contestants}
+    return [Contestant(name, name) for name in needed if name not in given] + list(contestants)
+
+
+def split_clips(split: str) -> list[Clip]:
+    """Clips of one side of the split; games only where they are installed."""
+    if split not in ("train", "test"):
+        raise ConfigError(f"split {split!r}; use train or test")
+    games = importlib.util.find_spec("ale_py") is not None
+    entries = [entry for entry in catalogue() if entry.split == split]
+    return [entry.clip for entry in entries if games or not entry.clip.source.startswith("atari:")]
+
+
+def numbers(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"{option} {text!r}; write whole numbers with commas between them") from None
+
+
+def _check_names(contestants: Sequence[Contestant]) -> None:
+    names = [contestant.name for contestant in contestants]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"two contestants are called {name!r}; name them: NAME=SPEC")
+
+
+def _encode_points(task: tuple[Contestant, Clip, Protocol]) -> list[EncodePoint]:
+    contestant, clip, how = task
+    pristine = clip.source.startswith(PRISTINE)
+    points = []
+    for qp in how.qps:
+        encoder = replace(how.encoder, qp=qp)
+        if contestant.is_mode:
+            encoder = replace(encoder, rate_control="crf", picture_qp=False, options=contestant.options)
+            measured = measure(clip, encoder, metrics=how.metrics)
+        else:
+            measured = measure(clip, encoder, _maps(contestant, clip, encoder, how.seed), metrics=how.metrics)
+        where = (contestant.name, clip.name, clip.source, split_of(clip.source), pristine)
+        points.append(EncodePoint(*where, qp, measured))
+    return points
+
+
+# -- maps of a contestant ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Episode:
+    """What a map controller may know of a clip beforehand."""
+
+    features: NDArray[np.float32]
+    grid: tuple[int, int]
+    weights: NDArray[np.float32]
+
+
+def _prepare(contestant: Contestant) -> None:
+    """Complain about what cannot be loaded before anything is encoded."""
+    if contestant.is_mode:
+        _ = contestant.options
+    elif contestant.spec.endswith(".yaml"):
+        MapPolicy.load(contestant.spec)
+    else:
+        load_controller(contestant.spec)
+
+
+def _maps(contestant: Contestant, clip: Clip, encoder: EncoderSettings, seed: int) -> Maps | None:
+    if contestant.spec == NO_MAP:
+        return None
+    if contestant.spec.endswith(".yaml"):
+        return _none_if_empty(MapPolicy.load(contestant.spec).maps_of_clip(clip, encoder.qp))
+    controller = load_controller(contestant.spec)
+    if isinstance(controller, LearnedMap):
+        return _none_if_empty(_learned_maps(controller, clip, encoder))
+    features = clip_features(clip)
+    controller.reset(seed, _Episode(features, clip.grid, np.ones((len(features), clip.superblock_count), np.float32)))
+    return _none_if_empty([_offsets(controller.act(None), clip.superblock_count) for _ in range(len(features))])
+
+
+def _none_if_empty(maps: Maps) -> Maps | None:
+    """A contestant that never sends a map is the anchor, in the cache too."""
+    return maps if any(offsets is not None for offsets in maps) else None
+
+
+def _offsets(action: Any, superblocks: int) -> NDArray[np.int32] | None:
+    """What an action of the environment sends."""
+    if action is None:
+        return None
+    if action is ZERO_MAP:
+        return np.zeros(superblocks, np.int32)
+    offsets = (np.asarray(action) - MAX_OFFSET).astype(np.int32)
+    return offsets if offsets.any() else None
+
+
+def _learned_maps(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:
+    """Maps of an agent that may look at what the encoder did: played once in its environment, then kept."""
+    policy = hashlib.sha256(controller.path.read_bytes()).hexdigest()
+    facts = [policy, clip.content_hash, asdict(encoder), probe(encoder.backend).version]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
+    path = cache_dir() / "learned-maps" / f"{key}.json"
+    found = kept(path)
+    if found is None:
+        played = [None if offsets is None else offsets.tolist() for offsets in _played(controller, clip, encoder)]
+        found = json.dumps(played).encode()
+        keep(path, found)
+    return [None if offsets is None else np.array(offsets, np.int32) for offsets in json.loads(found)]
+
+
+def _played(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:
+    from reelrl.encode.superblock.env import SuperblockQpEnv
+
+    env = SuperblockQpEnv(clip, encoder=encoder, **controller.env_options)
+    try:
+        observation, _ = env.reset(seed=0)
+        controller.reset(0, env)
+        maps: list[NDArray[np.int32] | None] = []
+        ended = False
+        while not ended:
+            observation, _, ended, _, info = env.step(controller.act(observation))
+            maps.append(info["offsets"] if info["map_sent"] else None)
+        return maps
+    finally:
+        env.close()

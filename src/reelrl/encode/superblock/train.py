@@ -1,0 +1,262 @@
+"""Training of superblock maps: the environment of `encode`, learners of `agents`, a run folder that resumes exactly.
+
+    artifacts/ baseline_output.ivf  monitor.csv  best_ppo_model.safetensors  final_ppo_model.safetensors
+               final_encoder_video.ivf  (interrupted_ppo_model.safetensors  interrupted_encoder_video.ivf)
+
+With several clips the streams lie in a folder for each: artifacts/clip-1/ and so on.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.wrappers import DiscretizeAction
+
+from reelrl.agents.learners import LearnerSettings, make_learner, policy_of, vectorise
+from reelrl.agents.training import Figures, Training
+from reelrl.content.write.video import write_bitstream
+from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.superblock.env import USUAL_WEIGHTS, SuperblockQpEnv
+from reelrl.encode.superblock.learned import model_name, normalisation_facts
+from reelrl.encode.superblock.monitor_csv import MonitorCsv
+from reelrl.encode.superblock.states import Normalisation
+from reelrl.errors import ConfigError
+from reelrl.runs.saving import Saving
+from reelrl.seeding import seed_for
+from reelrl.storage.files import writable_folder
+from reelrl.storage.regular_files import own_folder, own_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from reelrl.content.clip import Clip
+    from reelrl.runs.folder import Run
+
+LEVELS = 7
+"""Options per weight when DQN learns the weights of features."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuperblockTraining:
+    """How superblock maps are learned.
+
+    files            clips to learn on, of one size; one environment each
+    total_iteration  how often each clip is played in all
+    max_frames       of each clip; None takes it whole
+    eval_freq        steps from one evaluation to the next; save_freq: from one checkpoint to the next
+    """
+
+    files: tuple[str, ...] = ()
+    total_iteration: int = 50
+    max_frames: int | None = 100
+    eval_freq: int = 5000
+    save_freq: int = 10_000
+    state: str = "naive"
+    reward: str = "psnr_gain"
+    lambda_rd: float = 0.1
+    action: Literal["map", "features"] = "map"
+    weights: str | None = None
+    normalise: bool = True
+    target_kbps: float | None = None
+    encoder: EncoderSettings = field(default_factory=lambda: EncoderSettings(backend="aom", picture_qp=True))
+    learner: LearnerSettings = field(default_factory=LearnerSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("total_iteration", "eval_freq", "save_freq"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
+
+    @property
+    def algorithm(self) -> str:
+        return self.learner.algorithm
+
+
+class Listener(Protocol):
+    """Who wants to hear how it goes; steps are counted in all, figures have `reward` and `bytes_ratio`."""
+
+    def step(self, done: int) -> None: ...
+    def episode(self, done: int, figures: Figures) -> None: ...
+    def evaluation(self, done: int, figures: Figures) -> None: ...  # names begin with eval/
+
+
+class SuperblockTrainer:
+    """Everything that one training needs: `attach` it to a run, then `train` to the end from where the run stands."""
+
+    monitor: MonitorCsv
+    training: Training
+    run: Run
+    tell: Listener
+
+    def __init__(self, settings: SuperblockTraining, seed: int) -> None:
+        if not settings.files:
+            raise ConfigError("there is no clip to learn on; give one with --file")
+        self.settings = settings
+        self.envs = [self._make_env(file, settings.normalise) for file in settings.files]
+        _check_alike(self.envs, settings.files)
+        self.normalisation = _shared_normalisation(self.envs)
+        normalise = self.normalisation or False
+        if len(self.envs) > 1:
+            self.envs = [self._make_env(env.clip, normalise) for env in self.envs]
+        self.judges = [self._make_env(env.clip, normalise) for env in self.envs]
+        self.frames = sum(env.clip.frame_count for env in self.envs)
+        self.levels: tuple[float, ...] = ()
+        venv = vectorise([self._for_learner(env) for env in self.envs])
+        self.model = make_learner(settings.learner, venv, frames=self.frames // len(self.envs), seed=seed)
+        self.judge_seed = seed_for(seed, "evaluation")
+
+    @property
+    def total_steps(self) -> int:
+        return self.settings.total_iteration * self.frames
+
+    @property
+    def steps_done(self) -> int:
+        return int(self.model.num_timesteps)
+
+    def facts(self) -> dict[str, Any]:
+        """What the training depends on besides its settings."""
+        backend = self.settings.encoder.backend
+        pairs = zip(self.settings.files, self.envs, strict=True)
+        clips = [{"file": file, "hash": env.clip.content_hash} for file, env in pairs]
+        return {"encoder": f"{backend} {probe(backend).version}", "clips": clips, "frames": self.frames}
+
+    def attach(self, run: Run, tell: Listener, saving: Saving | None = None) -> None:
+        """Go on from the run's newest checkpoint, if it has one, and write down the baselines."""
+        self.run, self.tell = run, tell
+        self.training = Training(
+            self.model,
+            run,
+            evaluate=self._evaluate,
+            on_best=lambda *_: self._save_model("best"),
+            on_step=tell.step,
+            on_episode=self._note,
+            eval_every=self.settings.eval_freq,
+            save_every=self.settings.save_freq,
+            saving=saving or Saving(),
+            best_file=run.new_artifact(model_name("best", self.settings.algorithm)),
+        )
+        self.training.resume()
+        self.monitor = MonitorCsv(run.new_artifact("monitor.csv"), run)
+        for index, env in enumerate(self.envs):
+            path, clip = own_path(self._folder(index) / "baseline_output.ivf"), env.clip
+            write_bitstream(path, env.baseline.packets, clip.width, clip.height, clip.fps)
+
+    def train(self) -> Figures:
+        """Learn to the end, evaluate, and save what was learned; raises `Interrupted` after Ctrl+C or SIGTERM."""
+        self.training.learn(self.total_steps)
+        figures = self.training.assess()
+        self._save_model("final")
+        self._save_streams("final", self.judges)
+        return figures
+
+    def save_interrupted(self) -> list[str]:
+        """Save the model as it is and the last complete streams; returns what could not be saved, and why."""
+        self._save_model("interrupted")
+        return self._save_streams("interrupted", self.envs)
+
+    def close(self) -> None:
+        for env in (*self.envs, *self.judges):
+            env.close()
+
+    def _make_env(self, clip: str | Clip, normalise: bool | Normalisation) -> SuperblockQpEnv:
+        chosen = self.settings
+        return SuperblockQpEnv(
+            clip,
+            lambda_rd=chosen.lambda_rd,
+            state=chosen.state,
+            reward=chosen.reward,
+            encoder=chosen.encoder,
+            max_frames=chosen.max_frames,
+            action=chosen.action,
+            target_kbps=chosen.target_kbps,
+            weights=chosen.weights,
+            normalise=normalise,
+        )
+
+    def _for_learner(self, env: SuperblockQpEnv) -> Any:
+        """The environment with actions that the algorithm can choose among."""
+        if self.settings.algorithm != "dqn" or not isinstance(env.action_space, spaces.Box):
+            return env
+        stepped = DiscretizeAction(env, LEVELS, multidiscrete=True)
+        self.levels = tuple(float(level) for level in stepped.bin_centers[0])
+        return stepped
+
+    def _note(self, step: int, info: dict[str, Any]) -> None:
+        episode, record = info["episode"], info["record"]
+        figures = _against_baseline(episode["r"], record["totals"])
+        self.run.log_episode(
+            {"step": step, "reward": episode["r"], "length": episode["l"], "time_s": episode["t"], "record": record}
+        )
+        self.monitor.add(episode["r"], episode["l"], episode["t"])
+        self.tell.episode(step, figures)
+
+    def _evaluate(self) -> Figures:
+        """The greedy policy's figures, mean over clips."""
+        policy = policy_of(self.model, self.levels)
+        played = [_play(env, policy.act, self.judge_seed) for env in self.judges]
+        figures = {f"eval/{name}": float(np.mean([each[name] for each in played])) for name in played[0]}
+        self.tell.evaluation(self.steps_done, figures)
+        return figures
+
+    def _save_model(self, kind: str) -> None:
+        chosen = self.settings
+        facts = {name: getattr(chosen, name) for name in ("state", "action", "reward", "lambda_rd")}
+        # What the environment takes where nothing is given: the policy must not depend on that default.
+        facts["weights"] = chosen.weights or (USUAL_WEIGHTS if chosen.reward == "weighted" else None)
+        facts |= normalisation_facts(self.normalisation)
+        trained = {"algorithm": chosen.algorithm, "steps": self.steps_done, "clips": list(chosen.files)}
+        policy = policy_of(self.model, self.levels, **facts, **trained)
+        policy.save(self.run.new_artifact(model_name(kind, chosen.algorithm)))
+
+    def _save_streams(self, kind: str, envs: list[SuperblockQpEnv]) -> list[str]:
+        with warnings.catch_warnings(record=True) as problems:
+            warnings.simplefilter("always")
+            for index, env in enumerate(envs):
+                path = own_path(self._folder(index) / f"{kind}_encoder_video.ivf")
+                env.save_bitstream_to_file(path, interrupt=kind == "interrupted")
+        return [str(problem.message) for problem in problems]
+
+    def _folder(self, index: int) -> Path:
+        """Where the streams of a clip go."""
+        folder = self.run.artifacts if len(self.envs) == 1 else self.run.artifacts / f"clip-{index + 1}"
+        return writable_folder(own_folder(folder))
+
+
+def _play(env: SuperblockQpEnv, act: Callable[[Any], Any], seed: int) -> Figures:
+    """One episode; its figures beside the baseline's."""
+    observation, _ = env.reset(seed=seed)
+    ended = False
+    while not ended:
+        observation, _, ended, _, _ = env.step(act(observation))
+    totals = env.episode_record()["totals"]
+    return _against_baseline(totals["reward"], totals) | {"psnr_y": totals["psnr_y"], "bytes": totals["bytes"]}
+
+
+def _against_baseline(reward: float, totals: dict[str, Any]) -> Figures:
+    return {"reward": reward, "bytes_ratio": totals["bytes"] / totals["baseline_bytes"]}
+
+
+def _shared_normalisation(envs: list[SuperblockQpEnv]) -> Normalisation | None:
+    """One for all clips, as if they were one; None where observations stay as they are."""
+    known = [env.normalisation for env in envs if env.normalisation is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    means = np.stack([each.mean for each in known]).astype(np.float64)
+    squares = np.stack([each.deviation for each in known]).astype(np.float64) ** 2 + means**2
+    mean = means.mean(0)
+    return Normalisation(mean.astype(np.float32), np.sqrt(squares.mean(0) - mean**2).astype(np.float32))
+
+
+def _check_alike(envs: list[SuperblockQpEnv], files: tuple[str, ...]) -> None:
+    for env, file in zip(envs[1:], files[1:], strict=True):
+        ours, first = (env.observation_space, env.action_space), (envs[0].observation_space, envs[0].action_space)
+        if ours != first:
+            raise ConfigError(
+                f"{file} is {env.clip.width} x {env.clip.height} and {files[0]} is {envs[0].clip.width} x "
+                f"{envs[0].clip.height}; one policy needs clips with as many superblocks, or features that do not count"
+            )

@@ -1,0 +1,1 @@
+"""What every verdict is made with: intervals, BD-rate, charts, pages."""

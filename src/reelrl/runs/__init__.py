@@ -1,0 +1,1 @@
+"""Run folders: settings, checkpoints, logs, progress, Ctrl+C: what all training has in common."""

@@ -1,0 +1,1 @@
+"""Embeddings in as few bytes as they are worth."""

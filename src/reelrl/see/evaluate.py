@@ -1,0 +1,83 @@
+"""Everything that is measured about trained autoencoders: held-out quality, bytes, and what the embedding knows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reelrl.content.feeds.atari_labels import PLACES
+from reelrl.runs.progress import Progress
+from reelrl.see.measures.probe import ProbeResult, probe
+from reelrl.see.measures.rate import RatePoint, codec_points, embedding_points
+from reelrl.see.measures.trained import Judge, as_inputs, training_pictures
+from reelrl.storage.files import write_atomic
+from reelrl.storage.regular_files import own_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from reelrl.see.measures.trained import Subject
+
+
+@dataclass(frozen=True)
+class Report:
+    """Of one model: points of rate and quality on held-out frames, and the probe's results."""
+
+    name: str
+    source: str
+    weights_bytes: int
+    rate: list[RatePoint]
+    probe: list[ProbeResult]
+
+    def as_record(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "source": self.source,
+            "weights_bytes": self.weights_bytes,
+            "rate": [point.as_record() for point in self.rate],
+            "probe": [result.as_record() for result in self.probe],
+        }
+
+
+def examine(subjects: Sequence[Subject], *, frames: int = 100, probe_frames: int = 10_000) -> list[Report]:
+    """A report on each model; the probe only where places are known, and not at all with `probe_frames` 0."""
+    reports = []
+    with Progress("examine", 3 * len(subjects), unit="parts") as progress:
+        for subject in subjects:
+            progress.update(0, model=subject.name)
+            judge = Judge(subject.source, frames)
+            rate = embedding_points(subject, as_inputs(training_pictures(subject)), judge)
+            progress.update()
+            rate += codec_points(judge)
+            progress.update()
+            labelled = probe_frames and subject.source.removeprefix("ale:") in PLACES
+            results = probe(subject, probe_frames) if labelled else []
+            progress.update()
+            reports.append(Report(subject.name, subject.source, subject.weights_bytes, rate, results))
+    return reports
+
+
+def write_records(folder: Path, reports: Sequence[Report], facts: dict[str, Any]) -> None:
+    """results.json, rate.csv and probe.csv."""
+    whole = {"facts": facts, "reports": [report.as_record() for report in reports]}
+    write_atomic(own_path(folder / "results.json"), json.dumps(whole, indent=1) + "\n")
+    for part in ("rate", "probe"):
+        rows = [
+            {"name": report.name, "source": report.source, **each.as_record()}
+            for report in reports
+            for each in getattr(report, part)
+        ]
+        if rows:
+            write_atomic(own_path(folder / f"{part}.csv"), _csv(rows))
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()

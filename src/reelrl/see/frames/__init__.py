@@ -1,0 +1,1 @@
+"""Frames on their way to the learner: fetched ahead, uploaded, scaled."""

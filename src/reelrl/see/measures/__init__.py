@@ -1,0 +1,1 @@
+"""How good a trained autoencoder is: scores, bytes, what its embedding knows, and baselines."""

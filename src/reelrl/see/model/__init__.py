@@ -1,0 +1,1 @@
+"""The network: encoder, decoder, loss, and what it keeps of its stream."""

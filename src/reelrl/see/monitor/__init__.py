@@ -1,0 +1,1 @@
+"""What a learner sees and how well it does, on TensorBoard and live in a browser."""

@@ -1,0 +1,1 @@
+"""Network traces and bitrate ladders: read, written, generated, measured."""

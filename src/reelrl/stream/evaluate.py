@@ -1,0 +1,218 @@
+"""Bitrate controllers x traces x videos: played in parallel, summed up with intervals and paired comparisons."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import multiprocessing
+import re
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reelrl.errors import ConfigError
+from reelrl.report.intervals import Interval, mean_interval, paired_interval
+from reelrl.runs.progress import Progress
+from reelrl.storage.files import write_atomic
+from reelrl.storage.regular_files import own_path
+from reelrl.stream.playback import Playback, load_controller, play
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from reelrl.stream.data.ladders import Ladder
+    from reelrl.stream.data.traces import Trace
+
+CHUNK_OF_TRACES = 8
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A line of the table: one controller, or several trainings of one whose sessions are averaged trace by trace."""
+
+    name: str
+    members: tuple[str, ...]
+
+    @staticmethod
+    def parse(text: str) -> Contender:
+        """`bba(5,10)`, `runs/0007`, or `name=runs/0007,runs/0008` for several seeds of one training."""
+        name, equals, rest = text.partition("=")
+        # Commas within brackets belong to a controller's arguments.
+        return Contender(name, tuple(re.split(r",(?![^(]*\))", rest))) if equals else Contender(text, (text,))
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How sessions are played; the defaults are the field's: Pensieve's simulator, no noise."""
+
+    preset: str | None = "pensieve"
+    noise: bool = False
+    qoe: str = "linear"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One contender, summed up; `best_share` is its part of what one reached that knew the future.
+
+    `optimum`: it was shown in every session that nothing better was possible.
+    """
+
+    name: str
+    qoe: Interval
+    median: float
+    p10: float
+    quality: float
+    rebuffer: float
+    smooth: float
+    rebuffer_s: float
+    privileged: bool
+    paired: Interval | None
+    best_share: float | None
+    optimum: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name as tables show it: an oracle whose plans are not proven is only the best found."""
+        if not self.privileged:
+            return self.name
+        name = self.name if self.optimum else self.name.replace("oracle", "best found")
+        return f"{name} (knows the future)"
+
+
+def play_all(
+    contenders: Sequence[Contender], traces: list[Trace], ladders: list[Ladder], protocol: Protocol, jobs: int = 1
+) -> dict[str, list[Playback]]:
+    """Every member of every contender on every trace and video; results in the order of the arguments."""
+    names = [contender.name for contender in contenders]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two contenders are called {twice!r}; name one otherwise, as in other={twice}")
+    tasks = [
+        (contender.name, member, traces[start : start + CHUNK_OF_TRACES], ladder, protocol)
+        for contender in contenders
+        for member in contender.members
+        for ladder in ladders
+        for start in range(0, len(traces), CHUNK_OF_TRACES)
+    ]
+    played: dict[str, list[Playback]] = {contender.name: [] for contender in contenders}
+    with Progress("play", sum(len(task[2]) for task in tasks), unit="sessions") as progress:
+        for (name, *_), batch in zip(tasks, _results(tasks, jobs), strict=True):
+            played[name] += batch
+            progress.update(len(batch))
+    return played
+
+
+def _results(tasks: list[Any], jobs: int) -> Iterator[list[Playback]]:
+    if jobs <= 1:
+        yield from map(_play_batch, tasks)
+        return
+    # Spawned, not forked: torch and numba keep threads that a fork would tear.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_play_batch, tasks)
+
+
+def _play_batch(task: tuple[str, str, list[Trace], Ladder, Protocol]) -> list[Playback]:
+    name, member, traces, ladder, how = task
+    controller = load_controller(member)
+    options = {"preset": how.preset, "noise": how.noise, "qoe": how.qoe, "seed": how.seed}
+    return [play(controller, trace, ladder, name=name, **options) for trace in traces]  # type: ignore[arg-type]
+
+
+def scores(playbacks: list[Playback], members: int, field: str = "qoe") -> np.ndarray[Any, np.dtype[np.float64]]:
+    """One number per trace and video, averaged over members."""
+    values = np.array([getattr(playback, field) for playback in playbacks], dtype=np.float64)
+    averaged: np.ndarray[Any, np.dtype[np.float64]] = values.reshape(members, -1).mean(axis=0)
+    return averaged
+
+
+def summarise(
+    contenders: Sequence[Contender], played: dict[str, list[Playback]], reference: str | None = None
+) -> list[Line]:
+    """The table, best first. `reference` names the contender that the others are compared with, pair by pair."""
+    members = {contender.name: len(contender.members) for contender in contenders}
+    if reference is not None and reference not in members:
+        raise ConfigError(f"reference = {reference!r} is not among the controllers {', '.join(members)}; add it")
+    ceiling = next((c for c in contenders if load_controller(c.members[0]).privileged), None)
+    best = scores(played[ceiling.name], members[ceiling.name]).mean() if ceiling else 0.0
+    lines = []
+    for contender in contenders:
+        name, count = contender.name, members[contender.name]
+        values = scores(played[name], count)
+        paired = None
+        if reference is not None and name != reference:
+            paired = paired_interval(values, scores(played[reference], members[reference]))
+        means = {
+            f: float(scores(played[name], count, f).mean()) for f in ("quality", "rebuffer", "smooth", "rebuffer_s")
+        }
+        lines.append(
+            Line(
+                name=name,
+                qoe=mean_interval(values),
+                median=float(np.median(values)),
+                p10=float(np.percentile(values, 10)),
+                privileged=contender is ceiling,
+                paired=paired,
+                best_share=float(values.mean() / best) if best > 0 else None,
+                optimum=all(playback.optimum for playback in played[name]),
+                **means,
+            )
+        )
+    return sorted(lines, key=lambda line: -line.qoe.mean)
+
+
+def share_title(lines: list[Line]) -> str:
+    """The head of the column of `best_share`: what it is a share of."""
+    return "of optimum" if all(line.optimum for line in lines if line.privileged) else "of best found"
+
+
+def table(lines: list[Line], reference: str | None) -> str:
+    """The summary as aligned text."""
+    heads = [
+        "controller",
+        "QoE [95 %]",
+        "median",
+        "p10",
+        "quality",
+        "rebuffer",
+        "smooth",
+        "stall s",
+        share_title(lines),
+    ]
+    heads += [f"against {reference} [95 %]"] if reference else []
+    rows = [heads, *(_cells(line, reference) for line in lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _cells(line: Line, reference: str | None) -> list[str]:
+    share = "" if line.best_share is None else f"{100 * line.best_share:.1f} %"
+    numbers = [f"{value:.3f}" for value in (line.median, line.p10, line.quality, line.rebuffer, line.smooth)]
+    cells = [line.title, str(line.qoe), *numbers, f"{line.rebuffer_s:.2f}", share]
+    return cells + ([str(line.paired) if line.paired else ""] if reference else [])
+
+
+def write_records(folder: Path, lines: list[Line], played: dict[str, list[Playback]], facts: dict[str, Any]) -> None:
+    """sessions.csv with one row per session, summary.json with the table and how it was made."""
+    rows = [playback.row() for playbacks in played.values() for playback in playbacks]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomic(own_path(folder / "sessions.csv"), text.getvalue())
+    summary = {"facts": facts, "lines": [as_record(line) for line in lines]}
+    write_atomic(own_path(folder / "summary.json"), json.dumps(summary, indent=2) + "\n")
+
+
+def as_record(line: Line) -> dict[str, Any]:
+    """The line as plain data."""
+    record = dict(vars(line))
+    for key in ("qoe", "paired"):
+        record[key] = record[key]._asdict() if record[key] else None
+    return record

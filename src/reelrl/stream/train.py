@@ -1,0 +1,129 @@
+"""Training of a bitrate controller: the players of `stream`, the learner of `agents`, a run folder that
+resumes exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, pick_device, tensors_on, to_arrays
+from reelrl.errors import ConfigError
+from reelrl.runs.saving import Saving
+from reelrl.seeding import seed_for
+from reelrl.stream.controllers.learned import BEST, save_policy
+from reelrl.stream.controllers.network import make_policy
+from reelrl.stream.data.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools
+from reelrl.stream.rollout_envs import batch_players
+from reelrl.stream.validation import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from reelrl.runs.folder import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbrTraining:
+    """How a controller is trained. Empty `ladder` and `traces` mean what REELRL_DATA holds, else what is built in."""
+
+    steps: int = 10_000_000
+    players: int = 1024
+    rollout: int = 47
+    hidden: int = 128
+    ladder: str = ""
+    traces: str = ""
+    qoe: str = "linear"
+    links: int = 6000  # how many are drawn to learn from
+    outage_share: float = OUTAGE_SHARE
+    validate_every: int = 20  # updates
+    follow: float = 0.06  # how fast the averaged policy, the one that is kept, follows the learner's
+    device: str = "auto"  # cuda where there is one
+    ppo: PpoSettings = field(default_factory=PpoSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "players", "rollout", "hidden", "links", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
+        if not 0 <= self.outage_share <= 1:
+            raise ConfigError(f"outage_share = {self.outage_share}; it is a share, 0 to 1")
+
+
+class AbrTrainer:
+    """Everything that one training needs; `train` runs it to the end, from wherever the run folder stands."""
+
+    def __init__(self, settings: AbrTraining, seed: int) -> None:
+        self.settings = settings
+        self.device = pick_device(settings.device)
+        ladder = settings.ladder or data_folder("videos/envivio") or "nominal"
+        folder = Path(settings.traces) if settings.traces else None
+        links = training_pool(seed, settings.links, settings.outage_share, folder)
+        pools = validation_pools(folder=folder)
+        self.players = batch_players(
+            links, ladder, settings.players, self.device, seed_for(seed, "players"), qoe=settings.qoe
+        )
+        self.policy = make_policy(self.players.rungs, settings.hidden, seed_for(seed, "weights"), self.device)
+        self.average = make_policy(self.players.rungs, settings.hidden, seed_for(seed, "weights"), self.device)
+        self.ppo = Ppo(self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
+        self.validator = Validator(pools, ladder, settings.qoe)
+        self.step, self.updates, self.best = 0, 0, -math.inf
+
+    def train(
+        self,
+        run: Run,
+        report: Callable[[int, dict[str, float]], None],
+        moved: Callable[[int], None] = lambda _step: None,
+        saving: Saving | None = None,
+    ) -> float:
+        """Learn until `steps`; returns the best validation score. `report` hears of validations, `moved` of updates.
+
+        An interrupt ends it after the update under way.
+        """
+        settings = self.settings
+        observations, hints = self._begin(run)
+        with saving or Saving() as saving:
+            while self.step < settings.steps:
+                rollout, observations, hints = self.ppo.collect(self.players, observations, hints, settings.rollout)
+                metrics = self.ppo.update(rollout, self.step / settings.steps)
+                follow(self.average, self.policy, settings.follow)
+                self.step += settings.players * settings.rollout
+                self.updates += 1
+                moved(self.step)
+                last = self.step >= settings.steps
+                due = self.updates % settings.validate_every == 0
+                if due or last:
+                    report(self.step, self._validate(run, metrics))
+                saving.reached(f"step {self.step}", lambda: self._save(run), due=due, last=last)
+        return float(self.best)
+
+    def _begin(self, run: Run) -> tuple[Tensor, Tensor]:
+        """Where the players stand: at the start, or where the run's newest checkpoint has them."""
+        saved = run.resume()
+        if saved is None:
+            return self.players.reset()
+        self.step, self.updates, self.best = saved.step, int(saved.state["updates"]), float(saved.state["best"])
+        tensors = tensors_on(self.device, saved.tensors)
+        self.ppo.restore(_part(tensors, "ppo."))
+        self.average.load_state_dict(_part(tensors, "average."))
+        return self.players.restore(_part(tensors, "players."))
+
+    def _validate(self, run: Run, metrics: dict[str, float]) -> dict[str, float]:
+        """Score the averaged policy, and keep it if it is the best so far."""
+        scores = self.validator.score(self.average)
+        if scores["score"] > self.best:
+            self.best = scores["score"]
+            save_policy(self.average, run.new_artifact(BEST), {"step": self.step, **scores})
+        run.log_metrics(self.step, {**metrics, **scores})
+        return {**metrics, **scores, "best": self.best}
+
+    def _save(self, run: Run) -> None:
+        parts = {"ppo.": self.ppo.export(), "players.": self.players.export(), "average.": self.average.state_dict()}
+        run.checkpoint(self.step, to_arrays(parts), {"updates": self.updates, "best": self.best})
+
+
+def _part(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

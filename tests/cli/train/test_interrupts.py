@@ -1,0 +1,109 @@
+"""Ctrl+C and SIGTERM, in every train command: saved, status 130, and resumed as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from reelrl.runs.saving import Saving
+from tests.cli.train.trainings import EXACT, TRAININGS, outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reelrl.runs.folder import RunFolder
+
+SIGNALS = pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+KINDS = pytest.mark.parametrize("kind", TRAININGS)
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.setenv("REELRL_CACHE", str(tmp_path_factory.getbasetemp() / "interrupts-cache"))
+    monkeypatch.delenv("REELRL_DATA", raising=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trainings")
+
+
+_WHOLE: dict[str, RunFolder] = {}
+
+
+def whole(kind: str, folder: Path) -> RunFolder:
+    """The training that nobody stopped, and that no clock saved."""
+    if kind not in _WHOLE:
+        root = folder / f"{kind}-whole"
+        assert TRAININGS[kind].start(root, "--save-every", "inf") == 0
+        _WHOLE[kind] = TRAININGS[kind].run(root)
+    return _WHOLE[kind]
+
+
+def press_at_the_first_place(patch: pytest.MonkeyPatch, *pressed: signal.Signals) -> None:
+    """Signals that arrive just before the first place where the training can be saved."""
+    reached = Saving.reached
+    left = list(pressed)
+
+    def pressed_first(self: Saving, *args: Any, **how: Any) -> None:
+        while left:
+            os.kill(os.getpid(), left.pop())
+        reached(self, *args, **how)
+
+    patch.setattr(Saving, "reached", pressed_first)
+
+
+@SIGNALS
+@KINDS
+def test_an_early_interrupt_saves_and_a_resumed_run_ends_with_the_same_bits(
+    kind: str,
+    asked_by: signal.Signals,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    training, root = TRAININGS[kind], folder / f"{kind}-{asked_by.name}"
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    with monkeypatch.context() as patch:
+        press_at_the_first_place(patch, asked_by)
+        assert training.start(root, "--save-every", "inf") == 130
+    run = training.run(root)
+    said = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("stop   after this") for line in said)
+    assert said[-2].startswith("stopped")
+    assert said[-2].endswith("saved")
+    assert said[-1] == f"next   reel train {kind} --resume {run.folder}"
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+    saved = run.checkpoints.latest()
+    assert saved is not None
+    assert training.resume(root) == 0
+    if kind in EXACT:
+        assert outcome(run) == outcome(whole(kind, folder))
+    else:
+        assert [line["step"] for line in run.metrics()] == [12, 24, 36]
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_what_is_learned_does_not_depend_on_when_it_is_saved(kind: str, folder: Path) -> None:
+    training, root = TRAININGS[kind], folder / f"{kind}-everywhere"
+    assert training.start(root, "--save-every", "0") == 0
+    assert outcome(training.run(root)) == outcome(whole(kind, folder))
+
+
+@KINDS
+def test_a_second_signal_ends_at_once_and_tells_how_to_go_on(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = TRAININGS[kind]
+    press_at_the_first_place(monkeypatch, signal.SIGTERM, signal.SIGINT)
+    assert training.start(tmp_path / "runs", "--save-every", "inf") == 130
+    run = training.run(tmp_path / "runs")
+    assert not run.checkpoints.all()
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2] == "stopped at once                    nothing was saved"
+    assert said[-1] == f"next   reel train {kind} --resume {run.folder}"

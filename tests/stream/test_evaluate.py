@@ -1,0 +1,135 @@
+"""Intervals, the evaluation command and what it leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from reelrl.cli.main import main
+from reelrl.errors import ConfigError
+from reelrl.report.intervals import mean_interval, paired_interval
+from reelrl.stream.data.trace_writers import write_trace
+from reelrl.stream.evaluate import Contender, Protocol, play_all, summarise
+from tests.stream.helpers import bumpy_ladder, links
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    hits = 0
+    for trial in range(200):
+        interval = mean_interval(rng.normal(3.0, 1.0, 60), seed=trial, resamples=500)
+        hits += interval.low <= 3.0 <= interval.high
+    assert 0.90 <= hits / 200 <= 0.985
+
+
+def test_a_paired_interval_sees_a_small_steady_difference() -> None:
+    rng = np.random.default_rng(1)
+    content = rng.normal(0.0, 5.0, 100)
+    ours = content + 0.1 + rng.normal(0.0, 0.05, 100)
+    assert paired_interval(ours, content).low > 0.05
+    assert mean_interval(ours).low < 0.0
+
+
+def test_pairs_must_match() -> None:
+    with pytest.raises(ConfigError, match="same content"):
+        paired_interval(np.zeros(3), np.zeros(4))
+    with pytest.raises(ConfigError, match="finite"):
+        mean_interval(np.array([1.0, np.nan]))
+
+
+def test_members_are_averaged_trace_by_trace() -> None:
+    contenders = [
+        Contender.parse("both=bba(5,10),bba(10,20)"),
+        Contender.parse("bba(5,10)"),
+        Contender.parse("bba(10,20)"),
+    ]
+    traces = links(5)
+    played = play_all(contenders, traces, [bumpy_ladder()], Protocol())
+    lines = {line.name: line for line in summarise(contenders, played, "bba(5,10)")}
+    assert lines["both"].qoe.mean == pytest.approx((lines["bba(5,10)"].qoe.mean + lines["bba(10,20)"].qoe.mean) / 2)
+    assert lines["bba(5,10)"].paired is None
+    terms = lines["both"]
+    assert terms.qoe.mean == pytest.approx(terms.quality - terms.rebuffer - terms.smooth)
+
+
+@pytest.mark.slow
+def test_processes_change_nothing() -> None:
+    contenders = [Contender.parse("robustmpc"), Contender.parse("rate")]
+    traces = links(10)
+    serial = play_all(contenders, traces, [bumpy_ladder()], Protocol(), jobs=1)
+    assert play_all(contenders, traces, [bumpy_ladder()], Protocol(), jobs=2) == serial
+
+
+@pytest.mark.slow
+def test_the_command_leaves_a_table_figures_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for number, trace in enumerate(links(6)):
+        write_trace(trace, folder / f"{number}.json")
+    out = tmp_path / "out"
+    names = ["lowest", "robustmpc", "oracle"]
+    assert main(["evaluate", "abr", *names, "--traces", str(folder), "--ladder", "nominal", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "oracle (knows the future)" in printed
+    assert "of optimum" in printed
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["lines"][0]["name"] == "oracle"
+    with (out / "sessions.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 18
+    page = (out / "index.html").read_text()
+    assert page.count("data:image/png") >= 2
+    assert (out / "cdf.png").stat().st_size > 5000
+
+
+def test_what_is_not_proven_to_be_the_optimum_is_called_best_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can plan for noise."""
+    write_trace(links(3)[0], tmp_path / "link.json")
+    words = ["--traces", str(tmp_path / "link.json"), "--ladder", "nominal", "--out", str(tmp_path / "out")]
+    assert main(["evaluate", "abr", "lowest", "oracle", *words, "--noise"]) == 0
+    printed = capsys.readouterr().out
+    page = (tmp_path / "out" / "index.html").read_text().partition('<p class="note">reel')[0]
+    for shown in (printed, page):
+        assert "best found (knows the future)" in shown
+        assert "of best found" in shown
+        assert "oracle" not in shown
+        assert "optimum" not in shown
+    line = next(
+        line for line in json.loads((tmp_path / "out" / "summary.json").read_text())["lines"] if line["privileged"]
+    )
+    assert not line["optimum"]
+
+
+def test_traces_are_made_described_and_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = tmp_path / "made"
+    for kind in ("markov", "mobile", "outages"):
+        assert main(["traces", "make", kind, "--count", "2", "--duration", "60", "-o", str(made)]) == 0
+    assert main(["traces", str(made), "--json", "--figure", str(tmp_path / "set.png")]) == 0
+    stats = json.loads(capsys.readouterr().out.split("\n", 6)[-1])
+    assert len(stats) == 6
+    assert (
+        main(["traces", "convert", str(made / "mobile-0000.json"), "--format", "mahimahi", "-o", str(tmp_path / "m")])
+        == 0
+    )
+    assert main(["traces", str(tmp_path / "m")]) == 0
+    assert main(["traces", "make", "magic", "-o", str(made)]) == 1
+
+
+def test_a_misspelt_reference_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_trace(links(1)[0], tmp_path / "link.json")
+    words = ["--traces", str(tmp_path / "link.json"), "--ladder", "nominal", "--out", str(tmp_path / "out")]
+    assert main(["evaluate", "abr", "lowest", "bba", *words, "--reference", "bbb"]) == 1
+    assert "--reference bbb is not among those compared; did you mean 'bba'?" in capsys.readouterr().err
+
+
+def test_two_contenders_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="two contenders are called 'x'; name one otherwise"):
+        play_all([Contender.parse("x=bba"), Contender.parse("x=mpc")], links(3)[:1], [bumpy_ladder()], Protocol())
