@@ -10,6 +10,7 @@ import pytest
 
 import reelrl
 from reelrl import names
+from reelrl.act.video.encoder import ENCODERS
 from reelrl.errors import ConfigError, ReelError
 
 if TYPE_CHECKING:
@@ -166,3 +167,14 @@ def test_a_name_goes_before_a_file(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bba").touch()
     assert names.names_a_file(names.BITRATE_CONTROLLERS, text) == means_file
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(names.FORMER_MODULES.items()))
+def test_a_module_named_before_the_move_is_found_where_it_is_now(old: str, new: str) -> None:
+    tables = (*names.TABLES.values(), ENCODERS)
+    targets = {target for table in tables for target in table.values() if target.startswith(f"{new}:")}
+    assert targets, f"no table names {new}"
+    for attribute in {target.partition(":")[2] for target in targets}:
+        assert names.resolve({}, f"{old}:{attribute}", foreign=True) is names.resolve(
+            {}, f"{new}:{attribute}", foreign=True
+        )

@@ -92,6 +92,34 @@ VIDEO_WRITERS: dict[str, str] = {
     "lossless": "reelrl.content.write.lossless:LosslessWriter",
 }
 
+# Where modules lay that files of version 0.1 may name (`state: reelrl.encode.states:NaiveState`).
+FORMER_MODULES: dict[str, str] = {
+    "reelrl.act.doom_feed": "reelrl.act.doom.feed",
+    "reelrl.act.location.eyes_net": "reelrl.act.location.frame_reader.net",
+    "reelrl.act.pretrained_backbones": "reelrl.act.video.pretrained",
+    "reelrl.act.video_backbones": "reelrl.act.video.backbones",
+    "reelrl.content.feeds": "reelrl.content.feeds.kinds",
+    "reelrl.content.generated": "reelrl.content.generated.clips",
+    "reelrl.content.lossless": "reelrl.content.write.lossless",
+    "reelrl.encode.aom": "reelrl.encode.codecs.aom",
+    "reelrl.encode.learned_maps": "reelrl.encode.superblock.learned",
+    "reelrl.encode.maps": "reelrl.encode.superblock.maps",
+    "reelrl.encode.minigop_controllers": "reelrl.encode.minigop.controllers.rules",
+    "reelrl.encode.minigop_env": "reelrl.encode.minigop.env",
+    "reelrl.encode.minigop_leaky_bucket": "reelrl.encode.minigop.controllers.leaky_bucket",
+    "reelrl.encode.minigop_oracle": "reelrl.encode.minigop.controllers.oracle",
+    "reelrl.encode.states": "reelrl.encode.superblock.states",
+    "reelrl.encode.summary_state": "reelrl.encode.superblock.summary_state",
+    "reelrl.encode.superblock_env": "reelrl.encode.superblock.env",
+    "reelrl.encode.svtav1": "reelrl.encode.codecs.svtav1",
+    "reelrl.encode.video_file": "reelrl.encode.file.av1_writer",
+    "reelrl.stream.controllers": "reelrl.stream.controllers.heuristics",
+    "reelrl.stream.env": "reelrl.stream.simulator.env",
+    "reelrl.stream.learned": "reelrl.stream.controllers.learned",
+    "reelrl.stream.mpc": "reelrl.stream.controllers.mpc",
+    "reelrl.stream.oracle": "reelrl.stream.controllers.oracle",
+}
+
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,
@@ -110,6 +138,7 @@ def resolve(table: Mapping[str, str], name: str, *, foreign: bool = False) -> An
     name = known(table, name, foreign=foreign)
     target = table.get(name, name)
     module_name, _, attribute = target.partition(":")
+    module_name = FORMER_MODULES.get(module_name, module_name)
     module = _import(module_name, target)
     try:
         return getattr(module, attribute)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.encode.fixtures import own_cache
+
+__all__ = ["one_thread", "own_cache"]
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
