@@ -6,11 +6,13 @@ import argparse
 import dataclasses
 import importlib
 import inspect
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reelrl import names
 from reelrl.cli.main import COMMANDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PACKAGES = ("reelrl", "reelrl.content", "reelrl.encode", "reelrl.stream", "reelrl.see", "reelrl.act")
 DOOM_ENVIRONMENT = "reelrl.act:VizDoomCoopParallelEnv"
@@ -31,8 +33,8 @@ def write(folder: Path) -> None:
 
 
 def index(pages: list[str]) -> str:
-    toctree = "\n".join(pages)
-    return f"# Reference\n\nMade from docstrings, settings and `--help`.\n\n```{{toctree}}\n:maxdepth: 2\n\n{toctree}\n```\n"
+    toctree = "```{toctree}\n:maxdepth: 2\n\n" + "\n".join(pages) + "\n```\n"
+    return f"# Reference\n\nMade from docstrings, settings and `--help`.\n\n{toctree}"
 
 
 def environments() -> str:
@@ -60,17 +62,13 @@ def public_names(package: str) -> str:
 
 def settings() -> str:
     """The settings of every train command: dotted key, type, default."""
-    parts = [
-        "# Settings\n\nChanged by `--set key=value` or a YAML file given to `--config`. Dots lead into nested settings.\n"
-    ]
+    parts = ["# Settings\n\nChanged by `--set key=value`, or in a YAML file given to `--config`.\n"]
     for command, target in names.SETTINGS.items():
         kind = _object(target)
-        rows = "\n".join(
-            f"| `{key}` | {_escaped(type_)} | {_escaped(default)} |" for key, type_, default in _fields(kind)
-        )
-        parts.append(
-            f"## `reel {command}`: `{kind.__name__}`\n\n{_docstring(kind, below=2)}\n\n| key | type | default |\n|---|---|---|\n{rows}\n"
-        )
+        parts.append(f"## `reel {command}`: `{kind.__name__}`\n\n{_docstring(kind, below=2)}\n")
+        parts.append("| key | type | default |\n|---|---|---|")
+        parts += [f"| `{key}` | {_escaped(type_)} | {_escaped(default)} |" for key, type_, default in _fields(kind)]
+        parts.append("")
     return "\n".join(parts)
 
 

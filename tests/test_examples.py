@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
-PAGES = [ROOT / "README.md", ROOT / "docs" / "start.md", ROOT / "docs" / "encode.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "start.md", ROOT / "docs" / "how-to" / "steer-an-encoder.md"]
 
 
 def blocks(page: Path) -> list[str]:

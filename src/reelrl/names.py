@@ -120,6 +120,17 @@ FORMER_MODULES: dict[str, str] = {
     "reelrl.stream.oracle": "reelrl.stream.controllers.oracle",
 }
 
+# The settings of each train command.
+SETTINGS: dict[str, str] = {
+    "train abr": "reelrl.stream.train:AbrTraining",
+    "train autoencoder": "reelrl.see.train:AutoEncoderTraining",
+    "train doom": "reelrl.act.marl.assembly:DoomTraining",
+    "train eyes": "reelrl.act.location.frame_reader.train:EyesTraining",
+    "train location": "reelrl.act.location.train:LocationTraining",
+    "train minigop": "reelrl.encode.minigop.train:MiniGopTraining",
+    "train superblock": "reelrl.encode.superblock.train:SuperblockTraining",
+}
+
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,
