@@ -127,7 +127,7 @@ def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
         assert child.stdout.readline().startswith("clip ")
         child.send_signal(signal.SIGINT)
         assert child.wait(HANG_S) == 130
-        assert child.stderr.read() == "stopped  interrupted by Ctrl+C\n"
+        assert child.stderr.read() == "stopped  interrupted by Ctrl+C or SIGTERM\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -132,7 +132,7 @@ def test_what_cannot_be_a_frame_is_refused_and_nothing_is_learned(frame: Tensor,
 
 
 def test_the_classic_factory_and_its_results() -> None:
-    model = create_streaming_ae(latent_channels=3, lr=1.0)
+    model = create_streaming_ae(latent_channels=3, lr=1.0, use_tensorboard=False)
     assert model.settings.optimiser.name == "obgd"
     picture = np.random.default_rng(0).integers(0, 256, (210, 160, 3), dtype=np.uint8)
     results = model.update_params(picture, debug=True)
