@@ -22,7 +22,7 @@ TIERS := $(shell sed -n 's/^  "\([a-z]*\): tier .*/\1/p' pyproject.toml)
 ANY_TIER := $(shell echo $(TIERS) | sed 's/ / or /g')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test test-fast lint format bench faults soak clean
+.PHONY: help setup browser demo test test-fast lint format docs bench faults soak clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-zA-Z%-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,11 @@ format: $(READY)  ## put the code into shape
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+# -E reads every page anew: the reference is written from the code, whose changes Sphinx does not see. -W: a warning fails.
+docs: $(READY)  ## build the pages and the reference as one site: docs/_build/index.html
+	@$(BIN)/python -m sphinx -E -q -W --keep-going -b html docs docs/_build
+	@echo "docs   docs/_build/index.html"
+
 # Every part of a campaign can be repeated: make faults SEED=7 ONLY=videos TRIAL=17
 faults: $(READY)  ## break inputs, saves, disks and players: an hour, or MINUTES=3
 	@$(BIN)/python -m tests.campaign --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) \
@@ -76,7 +81,7 @@ bench: $(READY)  ## speed, as ratios in one run
 	@set -e; for file in benchmarks/[!_]*.py; do echo "bench  $$file"; $(BIN)/python "$$file"; done
 
 clean:  ## remove caches and what the demo left; .venv and runs/ stay
-	@rm -rf demo dist build faults .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf demo dist build faults docs/_build docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Torch goes first, so that TORCH_INDEX decides its build before anything else pulls one in. BenchMARL goes last and

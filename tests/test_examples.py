@@ -82,9 +82,3 @@ def test_the_map_of_the_first_example_moves_quality(said: Callable[[Path], tuple
 
 def test_the_last_example_outlives_its_encoder(said: Callable[[Path], tuple[Path, str]]) -> None:
     assert "SIGKILL" in said(EXAMPLES[2])[1].splitlines()[-1]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
