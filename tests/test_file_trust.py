@@ -117,11 +117,11 @@ def map_policy(path: Path, **facts: Any) -> Path:
 
 @pytest.mark.parametrize("base", [CANARY, f"{CANARY}(3)", "os:_exit(42)"])
 def test_a_minigop_policy_corrects_a_controller_of_ours_only(canary: Canary, base: str) -> None:
-    from reelrl.encode.minigop.controllers.learned import load_controller
+    from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 
     path = minigop_policy(canary.folder / "p.safetensors", base=base)
     with pytest.raises(CheckpointError, match=r"p\.safetensors.*--trust"):
-        load_controller(str(path))
+        load_minigop_controller(str(path))
     assert canary.alive
 
 
@@ -163,10 +163,10 @@ def test_odd_reaches_of_a_policy_are_refused(tmp_path: Path, wrong: Any) -> None
     "facts", [{"state": CANARY}, {"state": 3}, {"normalisation": {"mean": [1]}}, {"state": "os:x"}]
 )
 def test_a_map_policy_sees_states_of_ours_only(canary: Canary, facts: dict[str, Any]) -> None:
-    from reelrl.encode.superblock.learned import load_controller
+    from reelrl.encode.superblock.learned import load_map_controller
 
     with pytest.raises(CheckpointError, match="cannot be shown what it wants to see"):
-        load_controller(str(map_policy(canary.folder / "p.safetensors", **facts)))
+        load_map_controller(str(map_policy(canary.folder / "p.safetensors", **facts)))
     assert canary.alive
 
 

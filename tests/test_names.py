@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections import OrderedDict
@@ -60,6 +61,22 @@ def test_the_public_surface_is_lazy_and_complete() -> None:
     assert reelrl.ReelError is ReelError
     with pytest.raises(AttributeError, match="no attribute 'Rum'; did you mean 'Run'"):
         _ = reelrl.Rum
+
+
+@pytest.mark.parametrize("package", ["encode", "stream", "see", "act"])
+def test_a_package_says_which_names_it_has(package: str) -> None:
+    module = importlib.import_module(f"reelrl.{package}")
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = module.Nothing
+
+
+def test_what_the_documentation_imports_from_encode_is_there() -> None:
+    from reelrl import encode, stream
+
+    for name in encode.__all__:
+        assert getattr(encode, name) is not None
+    assert stream.load_controller is stream.load_bitrate_controller
 
 
 def test_import_reelrl_imports_nothing_heavy() -> None:

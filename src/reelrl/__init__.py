@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reelrl import names
 
 __version__ = "0.1.0"
 
 # The whole public surface; a name is imported when it is first used.
-_PUBLIC: dict[str, str] = {
-    "ReelError": "reelrl.errors:ReelError",
-    "Run": "reelrl.runs.folder:Run",
+_HOMES: dict[str, str] = {
+    "ReelError": "errors",
+    "Run": "runs.folder",
 }
 
-__all__ = ["__version__", *_PUBLIC]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'reelrl' has no attribute {name!r}{names.did_you_mean(name, _PUBLIC)}")
-    value = names.resolve(_PUBLIC, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+__all__ = ["__version__", *_HOMES]
+__getattr__, __dir__ = names.lazy(__name__, _HOMES)
 
 
 def _register_environments() -> None:

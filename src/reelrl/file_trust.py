@@ -5,7 +5,7 @@ program or its arguments are taken from the command line and from Python, which 
 after `--trust`:
 
     with trusting_files():
-        controller = load_controller("runs/0007")
+        controller = load_minigop_controller("runs/0007")
 """
 
 from __future__ import annotations

@@ -15,13 +15,14 @@ import inspect
 import math
 import os
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError, shown
 from reelrl.file_trust import files_are_trusted, is_foreign, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 BACKENDS = {
     "svtav1": "reelrl.encode.codecs.svtav1:SvtAv1",
@@ -210,6 +211,23 @@ def names_a_file(table: Mapping[str, str], text: str) -> bool:
     if not word or word in table:
         return False
     return "/" in word or word.isdecimal() or word.endswith(".safetensors") or os.path.exists(text)  # noqa: PTH110 - never raises
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package whose public names are imported when they are first used.
+
+    `homes` says for each name in which module below the package it lies: {"ABREnv": "simulator.env"}.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{did_you_mean(name, homes)}")
+        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+
+    def names_there() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return find, names_there
 
 
 _LONGEST_WORD = 100  # finding the nearest takes longer the longer the word

@@ -175,7 +175,7 @@ def _resume(path: Path) -> None:
 
 
 def _act_map(path: Path) -> None:
-    controller = learned_maps.load_controller(str(path))
+    controller = learned_maps.load_map_controller(str(path))
     _ = controller.env_options
     controller.reset(0, _Grid())
     controller.act(np.zeros(controller.policy.inputs, np.float32))
@@ -188,7 +188,7 @@ class _Grid:
 
 
 def _act_minigop(path: Path) -> None:
-    controller = learned_minigop.load_controller(str(path))
+    controller = learned_minigop.load_minigop_controller(str(path))
     controller.reset(0, EPISODE)
     delta = controller.act(Situation(EPISODE, REQUEST))
     if not np.isfinite(delta):

@@ -19,7 +19,7 @@ from reelrl.encode.superblock.env import SuperblockQpEnv
 from reelrl.runs.live import LiveServer
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.settings import AutoEncoderSettings
-from reelrl.stream import ABREnv, load_controller
+from reelrl.stream import ABREnv, load_bitrate_controller
 from reelrl.stream.data.generated_traces import mobile_trace
 from reelrl.stream.data.ladders import nominal_ladder
 from reelrl.stream.playback import play
@@ -76,7 +76,7 @@ def _abr(settled: Settled) -> None:
     settled.round += 1
     trace = mobile_trace(rng, duration_s=120.0)
     for name in ("bba", "bola", "robustmpc", "ppo"):
-        play(load_controller(name), trace, nominal_ladder())
+        play(load_bitrate_controller(name), trace, nominal_ladder())
     env = ABREnv(trace)
     env.reset(seed=0)
     terminated = False

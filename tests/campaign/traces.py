@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.stream import ABREnv, load_controller, load_trace, read_ladder, read_trace
+from reelrl.stream import ABREnv, load_bitrate_controller, load_trace, read_ladder, read_trace
 from reelrl.stream.playback import play
 from tests.campaign.mutations import mutated_bytes, mutated_json, mutated_tree, replace_by_something_else
 from tests.campaign.trial import command
@@ -101,4 +101,4 @@ def _step(trace: Any, ladder: Any, qoe: str, chance: Random) -> None:
 
 
 def _control(trace: Any, ladder: Any, name: str) -> None:
-    play(load_controller(name), read_trace(trace), read_ladder(ladder))
+    play(load_bitrate_controller(name), read_trace(trace), read_ladder(ladder))

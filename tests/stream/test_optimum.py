@@ -17,7 +17,7 @@ from reelrl.stream.controllers.protocol import Observation, Session
 from reelrl.stream.data import generated_traces as generate
 from reelrl.stream.data.ladders import Ladder, nominal_ladder, read_ladder
 from reelrl.stream.data.traces import Trace
-from reelrl.stream.playback import load_controller, play
+from reelrl.stream.playback import load_bitrate_controller, play
 from reelrl.stream.simulator.env import ABREnv
 from reelrl.stream.simulator.qoe import Qoe
 from reelrl.stream.simulator.rule import named_rule
@@ -115,7 +115,10 @@ def test_nobody_beats_the_optimum(trace: Trace, ladder: Ladder, qoe: str, preset
     video = ladder.video()
     ceiling = plan.total if plan.exact else plan.bound
     names = [name for name in BITRATE_CONTROLLERS if name != "ppo" or video.rungs == 6]
-    others: list[Any] = [load_controller(name) for name in [*names, "lowest(-1)", "mpc(3)"]] + [Random(), Random()]
+    others: list[Any] = [load_bitrate_controller(name) for name in [*names, "lowest(-1)", "mpc(3)"]] + [
+        Random(),
+        Random(),
+    ]
     for seed, other in enumerate(others):
         total = play(other, trace, ladder, preset=preset, qoe=qoe, seed=seed).qoe * (video.chunks - 1)
         assert total <= ceiling + 1e-6 * max(1.0, abs(ceiling)), type(other).__name__
@@ -128,7 +131,7 @@ def test_on_a_4k_ladder_the_optimum_is_one(seed: int) -> None:
         plan = best_rungs(session_of(trace, ladder, "linear", "pensieve"))
         assert plan.exact
         for name in ("mpc", "robustmpc"):
-            assert play(load_controller(name), trace, ladder).qoe * 23 <= plan.total + 1e-9
+            assert play(load_bitrate_controller(name), trace, ladder).qoe * 23 <= plan.total + 1e-9
 
 
 def test_the_plan_is_worth_what_it_says() -> None:

@@ -141,11 +141,11 @@ def test_policies_survive_a_round_trip_and_refuse_strangers(tmp_path: Path) -> N
 
 def test_the_shipped_policy_beats_the_lowest_rung_where_links_break() -> None:
     from reelrl.stream.data.ladders import nominal_ladder
-    from reelrl.stream.playback import load_controller, play
+    from reelrl.stream.playback import load_bitrate_controller, play
 
     broken = [generate.with_outages(generate.mobile_trace(rng), rng) for rng in map(np.random.default_rng, range(30))]
     results = {
-        name: np.mean([play(load_controller(name), trace, nominal_ladder()).qoe for trace in broken])
+        name: np.mean([play(load_bitrate_controller(name), trace, nominal_ladder()).qoe for trace in broken])
         for name in ("ppo", "lowest")
     }
     assert results["ppo"] > results["lowest"]

@@ -136,11 +136,11 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
 
 def _steered(job: EncodeJob, policy: str, args: argparse.Namespace, watch: _Watch) -> MiniGopRun:
     """The clip coded by the policy, and its decisions exported where that was asked for."""
-    from reelrl.encode.minigop.controllers.learned import load_controller
+    from reelrl.encode.minigop.controllers.learned import load_minigop_controller
     from reelrl.encode.minigop.preparation import open_source
     from reelrl.encode.minigop.run import run_controller
 
-    controller = load_controller(policy)
+    controller = load_minigop_controller(policy)
     if controller.privileged:
         raise ConfigError(f"{policy} codes the clip many times to decide once; see it with `reel evaluate minigop`")
     # Its hash, our analysis of it, and the probe; what is kept from an earlier time is not read again.

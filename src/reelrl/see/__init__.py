@@ -10,8 +10,9 @@ Names are imported when they are first used, so that settings can be read withou
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from reelrl.names import lazy
 
 if TYPE_CHECKING:
     from reelrl.see.classic import create_streaming_ae as create_streaming_ae
@@ -57,9 +58,4 @@ _HOMES = {
 }
 
 __all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -8,8 +8,9 @@ Names are imported when they are first used, so that the rule and its torch twin
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from reelrl.names import lazy
 
 if TYPE_CHECKING:
     from reelrl.stream.data.ladders import Ladder as Ladder
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from reelrl.stream.data.traces import load_trace as load_trace
     from reelrl.stream.data.traces import read_trace as read_trace
     from reelrl.stream.data.traces import read_traces as read_traces
+    from reelrl.stream.playback import load_bitrate_controller as load_bitrate_controller
     from reelrl.stream.playback import load_controller as load_controller
     from reelrl.stream.simulator.env import ABREnv as ABREnv
     from reelrl.stream.simulator.environment import Environment as Environment
@@ -42,6 +44,7 @@ _HOMES = {
     "S_LEN": "simulator.observation",
     "TorchAbr": "simulator.torch_env",
     "Trace": "data.traces",
+    "load_bitrate_controller": "playback",
     "load_controller": "playback",
     "load_movie_json": "data.traces",
     "load_trace": "data.traces",
@@ -51,9 +54,4 @@ _HOMES = {
 }
 
 __all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -18,7 +18,7 @@ from reelrl.report.intervals import Interval, mean_interval, paired_interval
 from reelrl.runs.progress import Progress
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path
-from reelrl.stream.playback import Playback, load_controller, play
+from reelrl.stream.playback import Playback, load_bitrate_controller, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,7 +118,7 @@ def _results(tasks: list[Any], jobs: int) -> Iterator[list[Playback]]:
 
 def _play_batch(task: tuple[str, str, list[Trace], Ladder, Protocol]) -> list[Playback]:
     name, member, traces, ladder, how = task
-    controller = load_controller(member)
+    controller = load_bitrate_controller(member)
     options = {"preset": how.preset, "noise": how.noise, "qoe": how.qoe, "seed": how.seed}
     return [play(controller, trace, ladder, name=name, **options) for trace in traces]  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def summarise(
     members = {contender.name: len(contender.members) for contender in contenders}
     if reference is not None and reference not in members:
         raise ConfigError(f"reference = {reference!r} is not among the controllers {', '.join(members)}; add it")
-    ceiling = next((c for c in contenders if load_controller(c.members[0]).privileged), None)
+    ceiling = next((c for c in contenders if load_bitrate_controller(c.members[0]).privileged), None)
     best = scores(played[ceiling.name], members[ceiling.name]).mean() if ceiling else 0.0
     lines = []
     for contender in contenders:

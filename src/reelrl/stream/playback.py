@@ -41,7 +41,7 @@ class Playback:
         return record
 
 
-def load_controller(name: str) -> Controller:
+def load_bitrate_controller(name: str) -> Controller:
     """A controller by name, by run folder or policy file, or as "package.module:Class".
 
     Arguments may follow in brackets: "bba(5,10)", "robustmpc(7)". A name goes before a file of that name.
@@ -51,6 +51,9 @@ def load_controller(name: str) -> Controller:
         return made
     controller: Controller = make_controller(BITRATE_CONTROLLERS, name, foreign=True)
     return controller
+
+
+load_controller = load_bitrate_controller  # its name in version 0.1
 
 
 def play(

@@ -17,7 +17,7 @@ import torch
 
 from reelrl.cli.main import main, with_dashes
 from reelrl.content.sources import open_clip
-from reelrl.encode.minigop.controllers.learned import LearnedMiniGop, load_controller
+from reelrl.encode.minigop.controllers.learned import LearnedMiniGop, load_minigop_controller
 from reelrl.encode.minigop.preparation import open_source
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.minigop.state import NAMES
@@ -85,7 +85,7 @@ def test_a_training_leaves_a_policy_checkpoints_and_figures(tmp_path: Path) -> N
     logged = {name for line in run.metrics() for name in line}
     assert {"episode/return", "episode/cost", "episode/rate_error", "train/multiplier_0", "train/alpha"} <= logged
     assert list((run.folder / "tb").iterdir())
-    controller = load_controller(str(tmp_path / "0001"))
+    controller = load_minigop_controller(str(tmp_path / "0001"))
     played = run_controller(open_source(open_clip(CLIPS[0]), kbps=30), controller)
     assert len(played.deltas) == 3
     assert played.think_s / len(played.deltas) < 1e-3

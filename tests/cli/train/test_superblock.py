@@ -18,7 +18,7 @@ import torch
 
 from reelrl.cli.main import main
 from reelrl.encode.superblock.env import SuperblockQpEnv
-from reelrl.encode.superblock.learned import LearnedMap, load_controller
+from reelrl.encode.superblock.learned import LearnedMap, load_map_controller
 from reelrl.encode.superblock.train import SuperblockTrainer, SuperblockTraining
 from reelrl.errors import CheckpointError, ConfigError, RunError
 from reelrl.runs.folder import Run, RunFolder
@@ -203,7 +203,7 @@ def test_several_clips_are_learned_on_together(tmp_path: Path) -> None:
 def test_a_policy_over_features_moves_to_clips_of_other_sizes(tmp_path: Path) -> None:
     files = ["--file", CLIP, "generated:noise?size=192x128&frames=4"]
     assert train(tmp_path, *files, "--action", "features", "--state", "summary", "--reward", "weighted") == 0
-    controller = load_controller(str(tmp_path / "0001"))
+    controller = load_map_controller(str(tmp_path / "0001"))
     assert controller.env_options["weights"] == "centre"
     env = SuperblockQpEnv("generated:pan?size=256x192&frames=3", **controller.env_options)
     observation, _ = env.reset(seed=0)
@@ -214,7 +214,7 @@ def test_a_policy_over_features_moves_to_clips_of_other_sizes(tmp_path: Path) ->
 @pytest.mark.parametrize("variant", ["ppo", "dqn", "features"])
 def test_a_run_is_a_controller_of_maps(variant: str, tmp_path: Path) -> None:
     assert train(tmp_path, *VARIANTS[variant]) == 0
-    controller = load_controller(str(tmp_path / "0001"))
+    controller = load_map_controller(str(tmp_path / "0001"))
     assert isinstance(controller, LearnedMap)
     assert not controller.privileged
     env = SuperblockQpEnv(CLIP, **controller.env_options)
@@ -234,23 +234,23 @@ def test_a_run_is_a_controller_of_maps(variant: str, tmp_path: Path) -> None:
 def test_dqn_learns_weights_of_features_in_levels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path, *DQN, "--action", "features") == 0
     assert "9 branches x 7" in capsys.readouterr().out
-    controller = load_controller(str(tmp_path / "0001"))
+    controller = load_map_controller(str(tmp_path / "0001"))
     assert len(controller.policy.levels) == 7
 
 
 def test_controllers_by_name_and_places_without_one(tmp_path: Path) -> None:
-    assert load_controller("variance-map(0.25)").weights.max() == 0.25
+    assert load_map_controller("variance-map(0.25)").weights.max() == 0.25
     with pytest.raises(RunError):
-        load_controller(str(tmp_path / "nothing"))
+        load_map_controller(str(tmp_path / "nothing"))
     with pytest.raises(CheckpointError):
-        load_controller(str(tmp_path / "nothing.safetensors"))
+        load_map_controller(str(tmp_path / "nothing.safetensors"))
 
 
 def test_a_map_policy_refuses_clips_of_another_size(tmp_path: Path) -> None:
     assert train(tmp_path, "--total-iteration", "1") == 0
     env = SuperblockQpEnv("generated:street?size=256x96&frames=2")
     with pytest.raises(ConfigError, match="4 superblocks and this clip has 8"):
-        load_controller(str(tmp_path / "0001")).reset(0, env)
+        load_map_controller(str(tmp_path / "0001")).reset(0, env)
 
 
 def test_options_settings_and_presets_meet(tmp_path: Path) -> None:

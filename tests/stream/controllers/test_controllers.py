@@ -13,7 +13,7 @@ from reelrl.stream.controllers.mpc import Mpc, RobustMpc, best_first_rung
 from reelrl.stream.controllers.protocol import Session, harmonic_mean, view
 from reelrl.stream.data.ladders import Ladder, nominal_ladder
 from reelrl.stream.data.traces import Trace
-from reelrl.stream.playback import load_controller, play
+from reelrl.stream.playback import load_bitrate_controller, play
 
 VIDEO = nominal_ladder().video()
 
@@ -103,10 +103,10 @@ def test_robust_mpc_divides_by_its_worst_recent_error() -> None:
 
 
 def test_controllers_are_loaded_by_name_with_arguments() -> None:
-    assert load_controller("bba(5,10)").reservoir_s == 5  # type: ignore[attr-defined]
-    assert isinstance(load_controller("tests.stream.controllers.test_controllers:Fixed"), Fixed)
+    assert load_bitrate_controller("bba(5,10)").reservoir_s == 5  # type: ignore[attr-defined]
+    assert isinstance(load_bitrate_controller("tests.stream.controllers.test_controllers:Fixed"), Fixed)
     with pytest.raises(ConfigError, match="bola"):
-        load_controller("bolla")
+        load_bitrate_controller("bolla")
 
 
 def test_a_fixed_rung_must_be_on_the_ladder() -> None:
@@ -118,7 +118,7 @@ def test_constant_links_are_easy_for_everyone() -> None:
     """10 Mbit/s carries the highest rung: those who plan get there and stay."""
     trace = Trace.from_slots("fast", [1000.0] * 100, [10_000.0] * 100)
     for name in ("robustmpc", "mpc", "rate", "oracle"):
-        played = play(load_controller(name), trace, nominal_ladder(), timeline=True)
+        played = play(load_bitrate_controller(name), trace, nominal_ladder(), timeline=True)
         assert played.rebuffer_s == 0.0
         assert played.timeline["bitrate_kbps"][-10:] == [4300.0] * 10
 
@@ -126,4 +126,4 @@ def test_constant_links_are_easy_for_everyone() -> None:
 @pytest.mark.parametrize("name", ["rate(0)", "rate(-3)", "rate(5,0)", "bba(-1)", "bola(5)", "mpc(0)", "oracle(0)"])
 def test_arguments_without_meaning_are_refused(name: str) -> None:
     with pytest.raises(ConfigError):
-        load_controller(name)
+        load_bitrate_controller(name)

@@ -132,7 +132,7 @@ def _draw(
 ) -> None:
     from reelrl.stream import figures as abr_figures
     from reelrl.stream.page import write_page
-    from reelrl.stream.playback import load_controller, play
+    from reelrl.stream.playback import load_bitrate_controller, play
 
     figures = [own_path(folder / "cdf.png")]
     abr_figures.draw_cdf(figures[0], contenders, played, {line.name: line.title for line in lines})
@@ -142,7 +142,7 @@ def _draw(
         values = [playback.qoe for playback in played[contender.name][: len(traces)]]
         middle = traces[sorted(range(len(values)), key=values.__getitem__)[len(values) // 2]]
         session = play(
-            load_controller(contender.members[0]),
+            load_bitrate_controller(contender.members[0]),
             middle,
             ladders[0],
             name=contender.name,

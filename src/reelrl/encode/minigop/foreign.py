@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from reelrl.encode.handshake.trainer_side import HandshakeSource
 from reelrl.encode.minigop.baseline import read_baseline
-from reelrl.encode.minigop.controllers.learned import load_controller
+from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.rules import CrfReplay
 from reelrl.encode.minigop.env import checked_action
 from reelrl.encode.minigop.measured_curve import MeasuredCurve
@@ -48,7 +48,7 @@ class Foreign(gymnasium.Env[Any, Any]):
             if video.kbps is None and settings.kbps is None:
                 raise ConfigError(f"{video.name} has no bitrate; give --kbps, or --bitrate among its flags")
         base = base_of(settings)
-        self._guide = None if base is None else load_controller(base)
+        self._guide = None if base is None else load_minigop_controller(base)
         self._baselines = read_baseline(Path(settings.baseline_stats)) if settings.baseline_stats else {}
         self._curves: dict[tuple[int, float], MeasuredCurve] = {}
         self.observation_space = spaces.Box(-LIMIT, LIMIT, (len(NAMES),), np.float32)

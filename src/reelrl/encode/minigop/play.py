@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import reelrl.encode
 from reelrl.encode.features import frame_features
 from reelrl.encode.minigop.controllers.imitation import Imitation
-from reelrl.encode.minigop.controllers.learned import LearnedMiniGop, load_controller
+from reelrl.encode.minigop.controllers.learned import LearnedMiniGop, load_minigop_controller
 from reelrl.encode.minigop.controllers.oracle import DirectSearch
 from reelrl.encode.minigop.encode_cache import CpuClock, Encode, Stream, cached_encode
 from reelrl.encode.minigop.preparation import Preparation
@@ -32,7 +32,7 @@ def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Enco
     settings = replace(how.settings, ssim=True)
 
     def make_stream() -> Stream:
-        controller, prepared = load_controller(spec), Preparation(clip, settings)
+        controller, prepared = load_minigop_controller(spec), Preparation(clip, settings)
         if isinstance(controller, DirectSearch):
             controller.study(prepared, how.headroom)
         source = prepared.source(kbps=kbps, goal=how.goal, buffer_s=how.buffer_s, headroom=how.headroom)
@@ -48,11 +48,11 @@ def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Enco
 
 def check_controller(spec: str) -> None:
     """Complain about what cannot be loaded."""
-    load_controller(spec)
+    load_minigop_controller(spec)
 
 
 def is_privileged(spec: str) -> bool:
-    return load_controller(spec).privileged
+    return load_minigop_controller(spec).privileged
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +67,7 @@ def _analysis_s(clip: Clip) -> float:
 @cache
 def identity(spec: str) -> dict[str, Any]:
     """Who decides, as plain data: the words, the policy's bytes, and the code. Edited code is another controller."""
-    controller = load_controller(spec)
+    controller = load_minigop_controller(spec)
     folder = Path(reelrl.encode.__path__[0])
     files = {*(folder / "minigop" / f"{part}.py" for part in _CODE), *_files(controller)}
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))

@@ -22,7 +22,7 @@ from reelrl.encode.codecs.backends import probe
 from reelrl.encode.codecs.settings import MAX_OFFSET, EncoderSettings
 from reelrl.encode.features import clip_features
 from reelrl.encode.superblock.fit import MapPolicy
-from reelrl.encode.superblock.learned import LearnedMap, load_controller
+from reelrl.encode.superblock.learned import LearnedMap, load_map_controller
 from reelrl.encode.superblock.maps import ZERO_MAP
 from reelrl.encode.superblock.measure import CHEAP, Maps, Measured, measure
 from reelrl.errors import ConfigError
@@ -207,7 +207,7 @@ def _prepare(contestant: Contestant) -> None:
     elif contestant.spec.endswith(".yaml"):
         MapPolicy.load(contestant.spec)
     else:
-        load_controller(contestant.spec)
+        load_map_controller(contestant.spec)
 
 
 def _maps(contestant: Contestant, clip: Clip, encoder: EncoderSettings, seed: int) -> Maps | None:
@@ -215,7 +215,7 @@ def _maps(contestant: Contestant, clip: Clip, encoder: EncoderSettings, seed: in
         return None
     if contestant.spec.endswith(".yaml"):
         return _none_if_empty(MapPolicy.load(contestant.spec).maps_of_clip(clip, encoder.qp))
-    controller = load_controller(contestant.spec)
+    controller = load_map_controller(contestant.spec)
     if isinstance(controller, LearnedMap):
         return _none_if_empty(_learned_maps(controller, clip, encoder))
     features = clip_features(clip)

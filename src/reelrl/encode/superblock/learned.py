@@ -1,6 +1,6 @@
 """Trained agents as controllers of superblock maps, loaded from the run folder without running its code.
 
-controller = load_controller("runs/0007")          # or a name, a .safetensors file, "my_pkg.mine:Policy"
+controller = load_map_controller("runs/0007")          # or a name, a .safetensors file, "my_pkg.mine:Policy"
 env = SuperblockQpEnv(clip, **controller.env_options)
 observation, _ = env.reset(seed=0)
 controller.reset(0, env)
@@ -109,7 +109,7 @@ def _normalisation_of(facts: dict[str, Any]) -> Normalisation | bool:
     return Normalisation(mean, deviation)
 
 
-def load_controller(name: str) -> Any:
+def load_map_controller(name: str) -> Any:
     """A controller of maps by name, by run folder or policy file, or as "package.module:Class".
 
     Arguments may follow in brackets: "variance-map(0.5)".

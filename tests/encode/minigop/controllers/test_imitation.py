@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reelrl.encode.minigop.controllers.imitation import INPUTS, Imitation, fit, inputs, misfit
-from reelrl.encode.minigop.controllers.learned import load_controller
+from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.preparation import open_source
 from reelrl.encode.minigop.protocols import MiniGopEpisode, PlannedMiniGop
 from reelrl.encode.minigop.run import run_controller
@@ -84,7 +84,7 @@ def test_deltas_of_another_plan_are_refused() -> None:
 def test_the_file_gives_the_same_rule_and_the_same_stream(tmp_path: Path) -> None:
     rule = Imitation(LAW.tolist(), {"without": "derf"})
     rule.save(tmp_path / "rule.json")
-    again = load_controller(str(tmp_path / "rule.json"))
+    again = load_minigop_controller(str(tmp_path / "rule.json"))
     assert isinstance(again, Imitation)
     assert (again.weights.tolist(), again.facts, again.privileged) == (LAW.tolist(), {"without": "derf"}, False)
     clip = scene("cuts", frames=36)
@@ -109,7 +109,7 @@ def test_the_file_gives_the_same_rule_and_the_same_stream(tmp_path: Path) -> Non
 def test_a_file_that_is_no_rule_is_refused_and_nothing_in_it_is_run(tmp_path: Path, text: str) -> None:
     (tmp_path / "rule.json").write_text(text)
     with pytest.raises(ReelError, match=r"reel fit minigop|fit it anew|finite ones"):
-        load_controller(str(tmp_path / "rule.json"))
+        load_minigop_controller(str(tmp_path / "rule.json"))
 
 
 def test_a_pipe_in_place_of_a_rule_is_refused_and_not_waited_for(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from reelrl.encode.minigop.controllers.learned import load_controller
+from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.oracle import DirectSearch
 from reelrl.encode.minigop.controllers.rules import Fixed, RateModel
 from reelrl.encode.minigop.evaluate import Contestant
@@ -73,7 +73,7 @@ def test_the_search_is_an_oracle_and_nobody_else_is() -> None:
 
 
 def test_steps_are_given_in_brackets() -> None:
-    oracle = load_controller("direct-search(4,0.5)")
+    oracle = load_minigop_controller("direct-search(4,0.5)")
     assert isinstance(oracle, DirectSearch)
     assert oracle.steps == (4, 0.5)
 

@@ -1,6 +1,6 @@
 """A trained mini-GOP policy as a controller: loaded from a run or a file without running its code, in plain numpy.
 
-    controller = load_controller("runs/0007")          # or a name, a .safetensors or .json file, "my_pkg.mine:Policy"
+    controller = load_minigop_controller("runs/0007")  # or a name, a .safetensors or .json file, "my_pkg.mine:Policy"
     run = run_controller(open_source(clip, kbps=300), controller)
 
 The policy was trained to correct another controller, its base; what it decides is added to the base's delta.
@@ -53,7 +53,7 @@ class LearnedMiniGop:
             return None
         try:
             if files_are_trusted() and isinstance(name, str):
-                return load_controller(name, corrected_by)
+                return load_minigop_controller(name, corrected_by)
             base: MiniGopController = make_controller(MINIGOP_CONTROLLERS, name)
         except ConfigError as error:
             raise CheckpointError(f"{self.path} corrects a controller that cannot be had: {error}") from error
@@ -68,7 +68,7 @@ class LearnedMiniGop:
         return usual + self.max_delta * float(self.policy.act(observation(situation, usual))[0])
 
 
-def load_controller(name: str, corrected_by: tuple[Path, ...] = ()) -> MiniGopController:
+def load_minigop_controller(name: str, corrected_by: tuple[Path, ...] = ()) -> MiniGopController:
     """A controller of mini-GOPs by name, by run folder or file (a policy, a fitted rule), or as "package.module:Class".
 
     Arguments may follow in brackets: "crf-replay(2)".
