@@ -9,7 +9,7 @@ import pytest
 
 from reelrl.content.catalogue import catalogue
 from reelrl.content.generated.clips import STYLES
-from reelrl.encode import EncoderSession, EncoderSettings, FrameType, encode_clip, probe
+from reelrl.encode import EncoderSession, EncoderSettings, FrameType, capabilities, encode_clip
 from reelrl.encode.codecs.block_ssim import picture_ssim
 from reelrl.encode.codecs.decoding import decode
 from tests.encode.makers import (
@@ -345,7 +345,7 @@ def test_a_stream_without_frames_has_no_packets(backend: str, structure: str) ->
 
 @each_structure
 def test_capabilities_name_the_library_that_is_used(backend: str, structure: str) -> None:
-    found = probe(backend)
+    found = capabilities(backend)
     assert found.backend == backend
     assert found.library.endswith((".so", *"0123456789"))
     assert found.version[0].isdigit() or found.version[0] == "v"

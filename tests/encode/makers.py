@@ -17,7 +17,7 @@ import numpy as np
 
 from reelrl import names
 from reelrl.content.generated.clips import generated_clip
-from reelrl.encode import EncoderSession, EncoderSettings, probe
+from reelrl.encode import EncoderSession, EncoderSettings, capabilities
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ STRUCTURES = tuple(
     (backend, structure)
     for backend in BACKENDS
     for structure in ("low_delay", "random_access")
-    if structure == "low_delay" or probe(backend).random_access
+    if structure == "low_delay" or capabilities(backend).random_access
 )
 """Every pair of encoder and prediction structure that exists."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reelrl.encode import probe
+from reelrl.encode import capabilities
 from reelrl.encode.codecs import aom_api, svtav1_api
 from reelrl.encode.codecs.libraries import find_library, parse_version
 from reelrl.errors import EncoderMissing
@@ -23,15 +23,15 @@ OTHER = {"svtav1": "aom", "aom": "svtav1"}
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 TRY_ALL = """
-from reelrl.encode import EncoderSession, EncoderSettings, probe
+from reelrl.encode import EncoderSession, EncoderSettings, capabilities
 from reelrl.encode.codecs.selftest import run
 from reelrl.errors import EncoderMissing
-for attempt in (probe, run, lambda name: EncoderSession(EncoderSettings(backend=name, width=64, height=64))):
+for attempt in (capabilities, run, lambda name: EncoderSession(EncoderSettings(backend=name, width=64, height=64))):
     try:
         attempt({backend!r})
     except EncoderMissing as error:
         print(error)
-assert probe({other!r}).version
+assert capabilities({other!r}).version
 """
 
 
@@ -62,7 +62,7 @@ def test_a_text_file_is_no_library(backend: str, tmp_path: Path) -> None:
 
 @each_backend
 def test_another_library_is_told_from_the_right_one(backend: str) -> None:
-    other = probe(OTHER[backend]).library
+    other = capabilities(OTHER[backend]).library
     said = messages(backend, other)
     assert len(said) == 3
     assert all(line.startswith(f"{other} is no usable") and "undefined symbol" in line for line in said)
@@ -102,8 +102,8 @@ def test_a_wheel_without_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 @each_backend
 def test_the_variable_chooses_the_library(backend: str) -> None:
-    library = probe(backend).library
-    code = f"from reelrl.encode import probe; print(probe({backend!r}).library)"
+    library = capabilities(backend).library
+    code = f"from reelrl.encode import capabilities; print(capabilities({backend!r}).library)"
     assert run_python(code, environment={VARIABLES[backend]: library}).stdout.strip() == library
 
 
@@ -111,5 +111,6 @@ def test_the_variable_chooses_the_library(backend: str) -> None:
 def test_finding_a_library_imports_neither_wheel(backend: str) -> None:
     assert find_spec("av")
     assert find_spec("cv2")
-    code = f"import sys; from reelrl.encode import probe; probe({backend!r}); print({{'av', 'cv2'}} & set(sys.modules))"
+    code = f"import sys; from reelrl.encode import capabilities; capabilities({backend!r}); "
+    code += "print({'av', 'cv2'} & set(sys.modules))"
     assert run_python(code).stdout == "set()\n"

@@ -172,7 +172,7 @@ def _encoder(name: str, self_test: bool) -> Finding:
     try:
         from reelrl.encode.codecs import backends
 
-        found = backends.probe(name)
+        found = backends.capabilities(name)
         more = "\n".join([_abilities(found), *found.notes, found.library])
         if not self_test:
             return Finding("ok", f"encoder {name}", f"{found.version}\n{more}")

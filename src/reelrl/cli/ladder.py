@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reelrl import names
 from reelrl.cli import options, output
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qps", type=int, nargs="+", metavar="QP", help="one quantiser per rung, highest first")
     parser.add_argument("--kbps", type=float, nargs="+", metavar="RATE", help="one target rate per rung, lowest first")
     parser.add_argument("--segment", type=float, default=2.0, metavar="S", help="seconds per segment (default 2)")
-    parser.add_argument("--backend", default="svtav1", help="svtav1 or aom")
+    parser.add_argument("--backend", default="svtav1", help=f"{' or '.join(names.BACKENDS)} (default svtav1)")
     parser.add_argument("--preset", type=int, default=10, help="the encoder's speed preset (default 10)")
     parser.add_argument("--frames", type=int, metavar="N", help="use only the first N frames")
     options.add_json(parser)

@@ -7,7 +7,7 @@ clip ──► EncoderSession.send(frame, qp=, offsets=) ──► receive() ─
 
 from typing import TYPE_CHECKING
 
-from reelrl.encode.codecs.backends import Capabilities, probe
+from reelrl.encode.codecs.backends import Capabilities, capabilities, probe
 from reelrl.encode.codecs.packet import FrameType, Packet
 from reelrl.encode.codecs.rate_loop import LeakyBucket
 from reelrl.encode.codecs.scheduling import normal_scheduling
@@ -68,6 +68,7 @@ __all__ = [
     "LeakyBucket",
     "Packet",
     "WorkerSession",
+    "capabilities",
     "encode_clip",
     "encode_packets",
     "first_pass",

@@ -137,7 +137,7 @@ def chosen_clips(args: argparse.Namespace) -> list[Clip]:
 
 
 def _facts(args: argparse.Namespace, how: Protocol, clips: list[Clip], seconds: float) -> dict[str, Any]:
-    from reelrl.encode import probe
+    from reelrl.encode import capabilities
     from reelrl.encode.minigop.evaluate import ANCHORS
 
     settings = how.settings
@@ -147,8 +147,8 @@ def _facts(args: argparse.Namespace, how: Protocol, clips: list[Clip], seconds: 
         "anchors": list(ANCHORS[how.goal]),
         "clips": {clip.name: min(clip.frame_count, how.frames or clip.frame_count) for clip in clips},
         "qps": args.qps,
-        "encoder": f"{settings.backend} {probe(settings.backend).version}, preset {settings.preset}, {structure}, "
-        f"mini-GOPs of {2**settings.levels}, keyint {settings.keyint}, {settings.threads} thread",
+        "encoder": f"{settings.backend} {capabilities(settings.backend).version}, preset {settings.preset}, "
+        f"{structure}, mini-GOPs of {2**settings.levels}, keyint {settings.keyint}, {settings.threads} thread",
         "buffer_s": how.buffer_s,
         "headroom": how.headroom,
         "metrics": list(how.metrics),

@@ -17,6 +17,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from reelrl import names
 from reelrl.cli import options, output
 from reelrl.storage.regular_files import own_path
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--controllers", nargs="+", default=[], metavar="WHAT", help="besides the usual ones")
     parser.add_argument("--only", nargs="+", metavar="WHAT", help="these, and nobody else but their anchors")
-    parser.add_argument("--backend", default="aom", help="aom (default) or svtav1")
+    parser.add_argument("--backend", default="aom", help=f"{' or '.join(names.BACKENDS)} (default aom)")
     parser.add_argument("--preset", type=int, default=10, help="the encoder's speed preset (default 10)")
     parser.add_argument("--clips", nargs="+", metavar="CLIP", help="names, recipes or files; default: those of --split")
     parser.add_argument("--split", default="test", help="test (default) or train")
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from reelrl.encode import probe
+    from reelrl.encode import capabilities
     from reelrl.encode.codecs.settings import EncoderSettings
     from reelrl.encode.superblock import evaluate as superblock
     from reelrl.encode.superblock import page as superblock_page
@@ -73,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
         "names": [clip.name for clip in clips],
         "frames": how.frames,
         "qps": args.qps,
-        "encoder": f"{args.backend} {probe(args.backend).version}, preset {args.preset}, low delay, one key frame",
+        "encoder": f"{args.backend} {capabilities(args.backend).version}, preset {args.preset}, "
+        "low delay, one key frame",
         "metrics": list(metrics),
         "method": args.method,
         "seed": args.seed,
@@ -91,9 +93,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _contestants(args: argparse.Namespace) -> list[Contestant]:
-    from reelrl.encode.superblock.evaluate import HEURISTICS, OWN_MODES, Contestant
+    from reelrl.encode import capabilities
+    from reelrl.encode.superblock.evaluate import HEURISTICS, Contestant
 
-    usual = [*HEURISTICS, *OWN_MODES.get(args.backend, ())]
+    usual = [*HEURISTICS, *capabilities(args.backend).own_modes]
     return [Contestant.parse(text) for text in args.only or [*usual, *args.controllers]]
 
 

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from reelrl.content.sources import open_clip
-    from reelrl.encode import EncoderSettings, probe
+    from reelrl.encode import EncoderSettings, capabilities
     from reelrl.encode.superblock.evaluate import split_clips
     from reelrl.encode.superblock.fit import MapPolicy
     from reelrl.encode.superblock.search import SearchSettings
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
                 output.line("clip", record["clip"], record["metric"], *_shown(record))
     facts = {
         "command": shlex.join(["reel", *sys.argv[1:]]),
-        "encoder": f"aom {probe('aom').version}, preset {encoder.preset}, low delay",
+        "encoder": f"{encoder.backend} {capabilities(encoder.backend).version}, preset {encoder.preset}, low delay",
         "qp": args.qp,
         "frames": args.frames,
     }

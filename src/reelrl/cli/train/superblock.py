@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reelrl import names
 from reelrl.cli import options, output
 from reelrl.cli.train import command as training
 
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--weights", metavar="NAME", help="what the reward `weighted` cares about: moving, centre, detail")
     add("--action", choices=("map", "features"), help="an offset per superblock, or weights of features (default map)")
     add("--target-kbps", type=float, metavar="N", help="hold this bitrate by moving the frames' QP")
-    add("--backend", choices=("aom", "svtav1"), help="the encoder (default aom)")
+    add("--backend", choices=tuple(names.BACKENDS), help="the encoder (default aom)")
     add(
         "--disable-observation-normalization",
         dest="normalise",

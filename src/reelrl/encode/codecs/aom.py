@@ -69,6 +69,14 @@ class Aom:
             random_access=False,
             quality=True,
             notes=("superblock offsets are true delta-q: exact, lambda follows, an all-zero map costs nothing",),
+            title="libaom",
+            maps_in=("cqp",),
+            exact_maps=True,
+            quantisers_need_statistics=True,
+            first_pass_in=("cqp", "crf", "vbr", "cbr"),
+            statistics_depend_on=("threads",),
+            # Some of these may turn out to change nothing in low delay.
+            own_modes=("crf", *(f"crf:aq-mode={n}" for n in (1, 2, 3)), *(f"crf:deltaq-mode={n}" for n in (2, 3))),
         )
 
     @staticmethod

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an encoder library was found to be able to do."""
+    """What an encoder library was found to be able to do. Whoever needs to know asks here, never for a name.
+
+    title                       what people call the encoder, for messages
+    maps_in                     rate controls in which it obeys superblock offsets
+    exact_maps                  an offset changes its superblock by exactly that, and a map of zeros costs nothing
+    minigops                    the QPs of a mini-GOP can be moved one by one, in low delay and random access
+    quantisers_need_statistics  in cqp it obeys QPs only in a second pass, so it wants the first one's log
+    first_pass_in               rate controls that have a first pass
+    statistics_depend_on        settings that change the first pass's log besides picture, preset, tune and options
+    own_modes                   what it offers against maps by itself: contestants of `reel evaluate superblock`
+    """
 
     backend: str
     library: str
@@ -30,6 +40,14 @@ class Capabilities:
     random_access: bool
     quality: bool
     notes: tuple[str, ...] = ()
+    title: str = "the encoder"
+    maps_in: tuple[str, ...] = ("cqp", "crf")
+    exact_maps: bool = False
+    minigops: bool = False
+    quantisers_need_statistics: bool = False
+    first_pass_in: tuple[str, ...] = ()
+    statistics_depend_on: tuple[str, ...] = ("threads", "target_kbps", "keyint", "levels")
+    own_modes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +125,10 @@ def frames_covered(statistics: bytes | None, record_bytes: int) -> int | None:
     return records - 1
 
 
-def probe(name: str) -> Capabilities:
+def capabilities(name: str) -> Capabilities:
     """Capabilities of a backend by name; EncoderMissing when its library is absent, too old or unknown."""
-    found: Capabilities = encoder_class(name).capabilities()
-    return found
+    able: Capabilities = encoder_class(name).capabilities()
+    return able
+
+
+probe = capabilities  # its name in version 0.1

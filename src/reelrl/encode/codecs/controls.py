@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.encode.codecs.backends import Control
+from reelrl.encode.codecs.backends import Control, capabilities
 from reelrl.encode.codecs.settings import MAX_OFFSET
 from reelrl.errors import ConfigError
 
@@ -34,16 +34,24 @@ def checked(settings: EncoderSettings, qp: int | None, base_qp: int | None, offs
             f"base_qp = {base_qp} was sent to a session with rate_control = {settings.rate_control}, picture_qp = "
             f"{settings.picture_qp}; the base can be moved in cqp without picture_qp only: send qp, or open another"
         )
-    if offsets is not None and settings.backend == "aom" and settings.rate_control != "cqp":
-        raise ConfigError(
-            f"a superblock map was sent with rate_control = {settings.rate_control}: libaom takes maps in cqp only and "
-            "would ignore it; open the session with rate_control=cqp"
-        )
+    if offsets is not None:
+        check_maps_are_obeyed(settings)
     return Control(
         qp=None if qp is None else _quantiser("qp", qp),
         base_qp=None if base_qp is None else _quantiser("base_qp", base_qp),
         offsets=None if offsets is None else checked_offsets(offsets, settings.grid),
     )
+
+
+def check_maps_are_obeyed(settings: EncoderSettings) -> None:
+    """Refuse superblock maps in a rate control where the encoder would ignore them."""
+    able = capabilities(settings.backend)
+    if settings.rate_control not in able.maps_in:
+        where = " and ".join(able.maps_in) + " only" if able.maps_in else "no rate control"
+        raise ConfigError(
+            f"a superblock map was sent with rate_control = {settings.rate_control}: {able.title} takes maps in "
+            f"{where} and would ignore it; open the session with another rate_control, or send no map"
+        )
 
 
 def checked_offsets(offsets: ArrayLike, grid: tuple[int, int]) -> NDArray[np.int32]:

@@ -90,6 +90,11 @@ class SvtAv1:
                 "superblock offsets are segments: at most 8 levels, header bits per frame, lambda does not follow",
                 "offsets and picture QPs are refused in vbr and cbr, where the encoder would ignore them",
             ),
+            title="SVT-AV1",
+            minigops=True,
+            first_pass_in=("vbr",),
+            statistics_depend_on=("target_kbps", "keyint", "levels"),
+            own_modes=("crf", "crf:aq-mode=1", "crf:enable-variance-boost=1"),
         )
 
     @staticmethod

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from reelrl import __version__, names
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.errors import EncoderMissing
 from reelrl.storage.cache import keep, kept
 from reelrl.storage.files import cache_dir
@@ -39,7 +39,7 @@ def ensure(backend: str) -> None:
 
 
 def _try_once(backend: str) -> None:
-    library = probe(backend).library
+    library = capabilities(backend).library
     mark = cache_dir() / "trusted" / _name(backend, library)
     if kept(mark) is not None:
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 from reelrl.content.clip import Clip
 from reelrl.content.quality import psnr_of_mean_mse
 from reelrl.content.write.video import write_bitstream
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
@@ -101,15 +101,21 @@ def encode_clip(
 
 
 def wants_statistics(settings: EncoderSettings) -> bool:
-    """Libaom takes quantisers only with statistics, and finds scene cuts only with those of the clip itself."""
-    return settings.backend == "aom" and settings.rate_control == "cqp"
+    """Whether an encode of a known clip is better for its first pass: libaom then finds the scene cuts."""
+    return settings.rate_control == "cqp" and capabilities(settings.backend).quantisers_need_statistics
 
 
 def first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
     """Statistics of a clip for a second pass (two-pass VBR, or quantiser control in libaom), cached on disk."""
     settings = settings.for_clip(clip)
-    if settings.backend == "svtav1" and settings.rate_control != "vbr":
-        raise ConfigError(f"SVT-AV1 has a first pass for vbr only, not for {settings.rate_control}")
+    able = capabilities(settings.backend)
+    if settings.rate_control not in able.first_pass_in:
+        have = " and ".join(able.first_pass_in)
+        raise ConfigError(
+            f"{able.title} has a first pass for {have} only, not for {settings.rate_control}; encode without statistics"
+            if have
+            else f"{able.title} has no first pass; encode without statistics"
+        )
     saved = cache_dir() / "first-pass" / f"{_pass_key(clip, settings)}.bin"
     if (found := kept(saved)) is not None:
         return found
@@ -129,10 +135,10 @@ def fresh_first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
 
 def _pass_key(clip: Clip, settings: EncoderSettings) -> str:
     """Whatever the statistics depend on, as one name."""
-    rate = [settings.target_kbps, settings.keyint, settings.levels] if settings.backend == "svtav1" else []
-    build = probe(settings.backend).version
+    able = capabilities(settings.backend)
     picture = [settings.width, settings.height, str(settings.fps)]
-    threads = 1 if settings.backend == "svtav1" else settings.threads
-    chosen = [settings.preset, threads, settings.tune, *rate, settings.options]
-    facts = json.dumps([clip.content_hash, settings.backend, build, *picture, *chosen], sort_keys=True)
+    threads = settings.threads if "threads" in able.statistics_depend_on else 1
+    others = [getattr(settings, name) for name in able.statistics_depend_on if name != "threads"]
+    chosen = [settings.preset, threads, settings.tune, *others, settings.options]
+    facts = json.dumps([clip.content_hash, settings.backend, able.version, *picture, *chosen], sort_keys=True)
     return hashlib.sha256(facts.encode()).hexdigest()[:32]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from reelrl.content.clip import SUPERBLOCK_SIZE
 from reelrl.content.quality import psnr_from_sse
-from reelrl.encode import Encoded, EncoderSettings, encode_clip, features, probe
+from reelrl.encode import Encoded, EncoderSettings, capabilities, encode_clip, features
 from reelrl.errors import ContentError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def measure(backend: str, clip: Clip, motion: Motion, report: Report = lambda _n
     zero = Way(encode(COMPARED_QP, lambda _: {"offsets": zeros}), COMPARED_QP)
     mapped = matched(with_map, plain.coded.size_bytes, COMPARED_QP)
     report(NAMES[backend], ENCODES * clip.frame_count - coded_frames)  # tries that were not needed
-    return Trial(backend, probe(backend).version, curve, plain, zero, mapped)
+    return Trial(backend, capabilities(backend).version, curve, plain, zero, mapped)
 
 
 def qp_of_frame(average: float, number: int) -> int:

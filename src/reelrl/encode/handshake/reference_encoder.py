@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.content.clip import Clip
 from reelrl.encode.codecs import whole_clip as coding
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import Encoded
 from reelrl.encode.handshake.encoder_side import AskTrainer, HandshakeEncoder
@@ -96,7 +96,7 @@ def by_trainer(
         source = open_source(
             job.clip, job.settings, kbps=job.kbps, goal="cbr" if job.constant else "vbr", start_qp=start_qp
         )
-        asker = AskTrainer(trainer, encoder=f"reel-encoder, {probe(job.settings.backend).version}")
+        asker = AskTrainer(trainer, encoder=f"reel-encoder, {capabilities(job.settings.backend).version}")
         run = run_controller(source, asker)
         asker.tell(run.feedback)
     encoded = Encoded(job.clip, source.settings, run.packets)

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.errors import ContentError
 from reelrl.settings.config import to_mapping
 from reelrl.storage.files import explain_os_error, write_atomic
@@ -50,7 +50,7 @@ def write_baseline(path: Path, points: Sequence[RatePoint], how: Protocol) -> No
         found = {"qp": point.qp, "kbps": point.kbps, "psnr_y": point.quality["psnr_y"], "ssim_y": ssim}
         clips.setdefault(point.clip, facts)["points"].append(found)
     settings = how.settings
-    encoder = f"{settings.backend} {probe(settings.backend).version}"
+    encoder = f"{settings.backend} {capabilities(settings.backend).version}"
     record = {"schema": SCHEMA, "encoder": encoder, "settings": to_mapping(settings), "clips": clips}
     write_atomic(path, json.dumps(record, indent=2) + "\n")
 

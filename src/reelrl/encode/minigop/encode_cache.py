@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.content.quality import mean_of_frame_psnr, psnr_of_mean_mse, vmaf
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.codecs.packet import Packet
 from reelrl.storage.cache import keep, kept
@@ -121,7 +121,7 @@ def encode_key(clip: Clip, settings: EncoderSettings, decisions: Any) -> str:
     told: dict[str, Any] = asdict(settings.for_clip(clip))
     for irrelevant in _UNSEEN:
         del told[irrelevant]
-    facts = [VERSION, clip.content_hash, told, probe(settings.backend).version, decisions]
+    facts = [VERSION, clip.content_hash, told, capabilities(settings.backend).version, decisions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.minigop.plan import features_of, spans_of
 from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.protocols import Goal, MiniGopEpisode
@@ -146,8 +147,8 @@ def _lag(settings: EncoderSettings, wanted: int | None) -> int:
 
 
 def _checked(settings: EncoderSettings) -> EncoderSettings:
-    if settings.backend != "svtav1":
-        raise ConfigError(f"backend = {settings.backend}; mini-GOPs are steered in svtav1 only")
+    if not capabilities(settings.backend).minigops:
+        raise ConfigError(f"backend = {settings.backend} has no mini-GOPs that can be steered; use svtav1")
     if settings.steers_rate:
         raise ConfigError(
             f"rate_control = {settings.rate_control}: the encoder would ignore our QPs; use crf (random access) or cqp "

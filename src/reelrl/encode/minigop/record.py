@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.minigop.source import control_of
@@ -38,7 +38,7 @@ def record_of(source: InProcessSource, *, video: str, seed: int | None, totals: 
             "hash": clip.content_hash,
         },
         "encoder": to_mapping(source.settings),
-        "build": {"backend": source.settings.backend, "version": probe(source.settings.backend).version},
+        "build": {"backend": source.settings.backend, "version": capabilities(source.settings.backend).version},
         "seed": seed,
         "goal": episode.goal,
         "kbps": episode.kbps,
@@ -60,7 +60,7 @@ def replay(record: dict[str, Any], clip: Clip | None = None) -> bytes:
         raise ConfigError(f"no record of a mini-GOP pass of schema {SCHEMA}: it has {sorted(record)}; record it anew")
     clip = recorded_clip(record["clip"], clip)
     settings = from_mapping(EncoderSettings, record["encoder"])
-    told, found = record["build"]["version"], probe(settings.backend).version
+    told, found = record["build"]["version"], capabilities(settings.backend).version
     if told != found:
         raise EncoderError(f"the episode was coded by {settings.backend} {told}, here is {found}")
     packets = [packet.data for packet in encode_packets(clip, settings, by_number(settings, record["sent_qps"]))]

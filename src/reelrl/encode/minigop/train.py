@@ -22,7 +22,8 @@ from reelrl.agents import checkpointing
 from reelrl.agents.constrained_sac import MultiplierTerms
 from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
 from reelrl.agents.ppo import pick_device
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
+from reelrl.encode.minigop.source import RANDOM_ACCESS
 from reelrl.encode.minigop.state import NAMES
 from reelrl.encode.minigop.training_envs import TwoSided, base_of, make_environment
 from reelrl.encode.superblock.learned import model_name
@@ -140,7 +141,7 @@ class MiniGopTrainer:
 
     def facts(self) -> dict[str, Any]:
         """What the training depends on besides its settings."""
-        encoder = self.settings.encoder or f"svtav1 {probe('svtav1').version}"
+        encoder = self.settings.encoder or f"{RANDOM_ACCESS.backend} {capabilities(RANDOM_ACCESS.backend).version}"
         return {"encoder": encoder, "videos": [video.name for video in self.videos]}
 
     def attach(self, run: Run, tell: Listener, checkpoint: str = "") -> None:

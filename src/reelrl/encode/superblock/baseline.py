@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelrl.content.quality import PSNR_CAP_DB, psnr_from_sse
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.codecs.packet import FrameType
 from reelrl.encode.codecs.rate_loop import LeakyBucket
@@ -167,7 +167,7 @@ def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, stat
 def _key(clip: Clip, settings: EncoderSettings, target_kbps: float | None) -> str:
     """Whatever the stream depends on, as one name."""
     chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
-    facts: list[Any] = [VERSION, clip.content_hash, chosen, probe(settings.backend).version, target_kbps]
+    facts: list[Any] = [VERSION, clip.content_hash, chosen, capabilities(settings.backend).version, target_kbps]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 

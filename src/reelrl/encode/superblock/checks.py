@@ -12,6 +12,7 @@ from reelrl import names
 from reelrl.content.clip import Clip
 from reelrl.content.frame import frame_bytes
 from reelrl.content.sources import open_clip
+from reelrl.encode.codecs.controls import check_maps_are_obeyed
 from reelrl.encode.codecs.settings import MAX_OFFSET
 from reelrl.encode.superblock.maps import MAP_FEATURES
 from reelrl.encode.superblock.rewards import REWARDS
@@ -51,8 +52,7 @@ def checked_encoder(settings: EncoderSettings, target_kbps: float | None) -> Enc
             f"rate_control = {settings.rate_control}: the encoder would ignore every map; use cqp, and target_kbps= of "
             "the environment to hold a bitrate"
         )
-    if settings.backend == "aom" and settings.rate_control != "cqp":
-        raise ConfigError(f"rate_control = {settings.rate_control}: libaom takes maps in cqp only; use cqp")
+    check_maps_are_obeyed(settings)
     if not settings.low_delay:
         raise ConfigError("structure = random_access: a step needs its frame's packet at once; use low_delay")
     if target_kbps is not None:

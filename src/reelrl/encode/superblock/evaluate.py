@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelrl.content.catalogue import catalogue, split_of
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import MAX_OFFSET, EncoderSettings
 from reelrl.encode.features import clip_features
 from reelrl.encode.superblock.fit import MapPolicy
@@ -38,12 +38,6 @@ if TYPE_CHECKING:
 
 NO_MAP, CRF = "no-map", "crf"
 HEURISTICS = (NO_MAP, "zero-map", "variance-map", "motion-map", "random-map")
-OWN_MODES = {
-    "aom": (CRF, "crf:aq-mode=1", "crf:aq-mode=2", "crf:aq-mode=3", "crf:deltaq-mode=2", "crf:deltaq-mode=3"),
-    "svtav1": (CRF, "crf:aq-mode=1", "crf:enable-variance-boost=1"),
-}
-"""What each encoder offers by itself; some of it may turn out to change nothing in low delay."""
-
 PRISTINE = ("derf", "vid4", "fate", "generated:", "atari:")
 """Sources, or beginnings of their names, whose pictures were never compressed, or hardly."""
 
@@ -241,7 +235,7 @@ def _offsets(action: Any, superblocks: int) -> NDArray[np.int32] | None:
 def _learned_maps(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:
     """Maps of an agent that may look at what the encoder did: played once in its environment, then kept."""
     policy = hashlib.sha256(controller.path.read_bytes()).hexdigest()
-    facts = [policy, clip.content_hash, asdict(encoder), probe(encoder.backend).version]
+    facts = [policy, clip.content_hash, asdict(encoder), capabilities(encoder.backend).version]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
     path = cache_dir() / "learned-maps" / f"{key}.json"
     found = kept(path)

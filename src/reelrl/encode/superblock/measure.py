@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.content.quality import vmaf
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.superblock.weighting import WEIGHINGS, WeightMaps, weigh_clip, weighted_psnr
 from reelrl.errors import ConfigError
@@ -206,6 +206,6 @@ def _key(clip: Clip, settings: EncoderSettings, maps: Maps | None, metrics: Sequ
     for irrelevant in ("deadline_s", "recon", "ssim"):
         del told[irrelevant]
     weighed = [_weighed(clip, name.removeprefix("weighted:"))[1] for name in sorted(metrics) if ":" in name]
-    seen = [clip.content_hash, weighed, probe(settings.backend).version]
+    seen = [clip.content_hash, weighed, capabilities(settings.backend).version]
     facts = [VERSION, *seen, told, sorted(metrics), maps is not None, decided.hexdigest()]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.content.sources import open_clip
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_packets, first_pass, wants_statistics
 from reelrl.errors import ConfigError, ContentError, EncoderError
@@ -52,7 +52,7 @@ def record_of(
             "hash": clip.content_hash,
         },
         "encoder": to_mapping(settings),
-        "build": {"backend": settings.backend, "version": probe(settings.backend).version},
+        "build": {"backend": settings.backend, "version": capabilities(settings.backend).version},
         "seed": seed,
         "qps": [qp for qp, _ in sent],
         "offsets": [None if offsets is None else offsets.tolist() for _, offsets in sent],
@@ -81,7 +81,7 @@ def replay(record: dict[str, Any], clip: Clip | None = None) -> bytes:
         )
     clip = recorded_clip(record["clip"], clip)
     settings = from_mapping(EncoderSettings, record["encoder"])
-    build, found = record["build"], probe(settings.backend).version
+    build, found = record["build"], capabilities(settings.backend).version
     if build["version"] != found:
         raise EncoderError(f"the episode was coded by {settings.backend} {build['version']}, here is {found}")
     # An episode that was left early was still coded with the statistics of the whole clip.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import MAX_OFFSET, EncoderSettings
 from reelrl.encode.features import clip_features
 from reelrl.encode.superblock.maps import map_inputs, map_of, named_weights
@@ -99,8 +100,10 @@ def search(
     heard: Callable[[], None] = lambda: None,
 ) -> list[Found]:
     """The best map for each metric. Metrics share their probes; `heard` is called after every encode."""
-    if settings.encoder.backend != "aom":
-        raise ConfigError(f"backend = {settings.encoder.backend}: the search is for aom, where a map is exact and free")
+    if not capabilities(settings.encoder.backend).exact_maps:
+        raise ConfigError(
+            f"backend = {settings.encoder.backend}: the search is for encoders where a map is exact and free; use aom"
+        )
     clip = clip.load()
     curves = LocalCurve.around(clip, settings.encoder, metrics)
     ledger = _Ledger(clip, settings, metrics)

@@ -19,7 +19,7 @@ from gymnasium.wrappers import DiscretizeAction
 from reelrl.agents.learners import LearnerSettings, make_learner, policy_of, vectorise
 from reelrl.agents.training import Figures, Training
 from reelrl.content.write.video import write_bitstream
-from reelrl.encode.codecs.backends import probe
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.superblock.env import USUAL_WEIGHTS, SuperblockQpEnv
 from reelrl.encode.superblock.learned import model_name, normalisation_facts
@@ -123,7 +123,7 @@ class SuperblockTrainer:
         backend = self.settings.encoder.backend
         pairs = zip(self.settings.files, self.envs, strict=True)
         clips = [{"file": file, "hash": env.clip.content_hash} for file, env in pairs]
-        return {"encoder": f"{backend} {probe(backend).version}", "clips": clips, "frames": self.frames}
+        return {"encoder": f"{backend} {capabilities(backend).version}", "clips": clips, "frames": self.frames}
 
     def attach(self, run: Run, tell: Listener, saving: Saving | None = None) -> None:
         """Go on from the run's newest checkpoint, if it has one, and write down the baselines."""
