@@ -43,7 +43,7 @@ OWNERS: dict[str, set[str]] = {
     "cv2": {"content", "encode", "see", "act"},
     "cffi": {"encode"},
     "imageio_ffmpeg": {"content", "encode"},
-    "matplotlib": {"stream"},
+    "matplotlib": set(),
     "numba": {"content", "encode", "stream", "see"},
     "pettingzoo": {"act"},
     "playwright": set(),

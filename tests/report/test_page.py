@@ -108,7 +108,10 @@ def luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-@pytest.mark.parametrize(("ink", "least"), [("ink", 7.0), ("soft", 4.5), ("one", 4.5), ("two", 4.5), ("quiet", 3.0)])
+@pytest.mark.parametrize(
+    ("ink", "least"),
+    [("ink", 7.0), ("soft", 4.5), ("one", 4.5), ("two", 4.5), ("three", 4.5), ("four", 4.5), ("quiet", 3.0)],
+)
 def test_colours_stand_out_from_their_ground(scheme: int, ink: str, least: float) -> None:
     def colour(name: str) -> float:
         return luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})\b", whole_page())[scheme])

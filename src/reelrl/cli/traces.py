@@ -1,7 +1,7 @@
 """Look at network traces, make new ones, convert them.
 
 reel traces PATH...                                    one line per trace: rate, variation, outages
-reel traces PATH... --figure traces.png                and a picture of the set
+reel traces PATH... --figure traces.html               and a page with charts of the set
 reel traces make mobile --count 20 -o traces/          generated: markov, mobile, outages
 reel traces convert trace.txt -o trace.json            json, cooked or mahimahi, by --format
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.errors import ConfigError
 from reelrl.storage.files import refuse_overwriting
 from reelrl.storage.regular_files import own_path
 
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, default=1, metavar="N", help="how many to make (default 1)")
     parser.add_argument("--duration", type=float, default=320.0, metavar="S", help="seconds of each (default 320)")
     parser.add_argument("--format", choices=FORMATS, default="json", help="format to write (default json)")
-    parser.add_argument("--figure", metavar="FILE", help="draw the set")
+    parser.add_argument("--figure", metavar="FILE", help="draw the set: a page (.html)")
     options.add_seed(parser)
     options.add_json(parser)
 
@@ -49,12 +50,14 @@ def _describe(args: argparse.Namespace) -> int:
     from reelrl.stream.data.traces import read_traces
 
     refuse_overwriting(args.figure, *args.words)
+    if args.figure and Path(args.figure).suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"--figure {args.figure}: charts are written as a page; give it a name that ends in .html")
     traces = read_traces(args.words)
     stats = [describe(trace) for trace in traces]
     if args.figure:
-        from reelrl.stream.figures import draw_traces
+        from reelrl.stream.page import write_trace_page
 
-        draw_traces(Path(args.figure), traces)
+        write_trace_page(Path(args.figure), traces)
     if args.json:
         output.as_json([asdict(each) for each in stats])
         return 0
@@ -77,7 +80,6 @@ def _line(stats: TraceStats) -> str:
 
 
 def _make(args: argparse.Namespace) -> int:
-    from reelrl.errors import ConfigError
     from reelrl.seeding import stream
     from reelrl.storage.files import writable_folder
     from reelrl.stream.data import generated_traces as generate
@@ -105,7 +107,6 @@ def _make(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    from reelrl.errors import ConfigError
     from reelrl.stream.data.trace_writers import write_trace
     from reelrl.stream.data.traces import read_trace
 

@@ -3,15 +3,16 @@
     line_chart([Line("libaom", points, colour="one")], x=Axis("kbps", log=True), y=Axis("PSNR-Y, dB"), title="...")
     superblock_map(picture, offsets, title="...")        # a value per superblock over a picture
 
-Colours are the page's: "one", "two", "quiet". A marker's shape tells lines apart where colours cannot.
+Colours are the page's: "one" to "four", "quiet". A marker's shape tells lines apart where colours cannot.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -36,7 +37,7 @@ _HIT_RADIUS = 11  # of the unseen circle that carries a point's tooltip
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, y) joined in their order; `notes` are their tooltips, one each."""
+    """Points (x, y), joined in their order unless told otherwise; `notes` are their tooltips, one each."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -44,6 +45,7 @@ class Line:
     marker: Marker = "circle"
     dashed: bool = False
     notes: Sequence[str] = ()
+    joined: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,36 @@ class _Scale:
         return self.start + (self.end - self.start) * (value - low) / (high - low)
 
 
-def line_chart(lines: Sequence[Line], *, x: Axis, y: Axis, title: str) -> Html:
-    """Lines with their legend above; `title` describes the chart to those who cannot see it."""
+def line_chart(
+    lines: Sequence[Line], *, x: Axis, y: Axis, title: str, bands: Sequence[tuple[float, float]] = ()
+) -> Html:
+    """Lines with their legend above; `title` describes the chart to those who cannot see it.
+
+    `bands` (from x, to x) are shaded from top to bottom; they lie within the points.
+    """
     if not any(line.points for line in lines):
         raise ConfigError(f"nothing to draw in {title!r}; give a line with points")
     across = _scale([p[0] for line in lines for p in line.points], x, _LEFT, _WIDTH - _RIGHT)
     up = _scale([p[1] for line in lines for p in line.points], y, _HEIGHT - _BOTTOM, _TOP)
-    drawn = [_axes(across, up, x, y), *(_drawn(line, across, up) for line in lines)]
+    drawn = [
+        _axes(across, up, x, y),
+        *(_band(across(a), across(b)) for a, b in bands),
+        *(_drawn(line, across, up) for line in lines),
+    ]
     chart = tag("svg", join(drawn), viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=title)
     return join([_legend(lines), chart])
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """How the nth of many lines looks: five colours by two dashes by two markers."""
+    colour = ("one", "two", "three", "four", "quiet")[number % 5]
+    return {"colour": colour, "dashed": number // 5 % 2 == 1, "marker": "square" if number // 10 % 2 else "circle"}
+
+
+def steps(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points of a line that holds each value until the next place."""
+    corners = [(x, low) for (_, low), (x, _) in itertools.pairwise(places)]
+    return [*(point for pair in zip(places, corners, strict=False) for point in pair), *places[-1:]]
 
 
 def superblock_map(
@@ -181,12 +204,20 @@ def _drawn(line: Line, across: _Scale, up: _Scale) -> Html:
     places = [(across(x), up(y)) for x, y in line.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     style = f"fill: none; stroke: var(--{line.colour}); stroke-width: 2.25; stroke-linejoin: round"
-    parts = [tag("polyline", points=path, style=style, stroke_dasharray="5 4" if line.dashed else None)]
+    dashes = "5 4" if line.dashed else None
+    parts = [tag("polyline", points=path, style=style, stroke_dasharray=dashes)] if line.joined else []
     parts += [_mark(line, x, y) for x, y in places]
     for (x, y), note in zip(places, line.notes, strict=False):
         hit = tag("circle", tag("title", note), cx=f"{x:.1f}", cy=f"{y:.1f}", r=_HIT_RADIUS, fill_opacity=0)
         parts.append(hit)
     return tag("g", join(parts))
+
+
+def _band(start: float, end: float) -> Html:
+    # A stall of a blink is still one: never thinner than can be seen.
+    width = max(end - start, 1.5)
+    style, height = "fill: var(--two); fill-opacity: .28", _HEIGHT - _TOP - _BOTTOM
+    return tag("rect", x=f"{start:.1f}", y=_TOP, width=f"{width:.1f}", height=height, style=style)
 
 
 def _mark(line: Line, x: float, y: float) -> Html:
@@ -202,7 +233,8 @@ def _legend(lines: Sequence[Line]) -> Html:
     def sample(line: Line) -> Html:
         style = f"stroke: var(--{line.colour}); stroke-width: 2.25"
         stroke = tag("line", x1=1, y1=7, x2=29, y2=7, style=style, stroke_dasharray="5 4" if line.dashed else None)
-        return tag("svg", join([stroke, _mark(line, 15, 7)]), viewBox="0 0 30 14", aria_hidden="true")
+        drawn = [stroke] if line.joined else []
+        return tag("svg", join([*drawn, _mark(line, 15, 7)]), viewBox="0 0 30 14", aria_hidden="true")
 
     return tag("ul", join(tag("li", join([sample(line), line.name])) for line in lines), class_="legend")
 

@@ -156,12 +156,13 @@ _STYLE = """
 :root {
   color-scheme: light dark;
   --ground: #fbfaf8; --raised: #ffffff; --ink: #1b1d22; --soft: #5a606b; --line: #e2dfd9; --code: #f2f0ec;
-  --one: #0b62b0; --two: #b8480a; --quiet: #7a808b; --shade: #0000001f; --better: #2a5cff; --worse: #ff4a1e;
+  --one: #0b62b0; --two: #b8480a; --three: #2f7a2b; --four: #8a3ea8; --quiet: #7a808b; --shade: #0000001f;
+  --better: #2a5cff; --worse: #ff4a1e;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #121418; --raised: #1a1d23; --ink: #e9e7e2; --soft: #a4abb7; --line: #2d323b; --code: #20242b;
-    --one: #6db5ff; --two: #ff9a5c; --quiet: #8e95a1; --shade: #000000a0;
+    --one: #6db5ff; --two: #ff9a5c; --three: #85d080; --four: #d9a2f2; --quiet: #8e95a1; --shade: #000000a0;
   }
 }
 * { box-sizing: border-box; }
@@ -199,6 +200,8 @@ svg text { fill: var(--soft); font: 13px system-ui, -apple-system, "Segoe UI", R
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: 0 0 .3rem; padding: 0; list-style: none;
   font-size: .9rem; font-weight: 600; }
 .legend li { display: flex; align-items: center; gap: .45rem; }
+.forest { max-width: 44rem; }
+.forest .name { fill: var(--ink); font-weight: 600; }
 .legend svg { width: 1.9rem; flex: none; }
 .scroll { overflow-x: auto; margin: 0 0 1.25rem; background:
   linear-gradient(90deg, var(--ground) 40%, transparent) 0 / 3rem 100% local no-repeat,

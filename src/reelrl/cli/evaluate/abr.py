@@ -5,7 +5,7 @@ reel evaluate abr runs/0007 robustmpc oracle            these
 reel evaluate abr "ppo=runs/0001,runs/0002" robustmpc   two trainings as one line, averaged trace by trace
 reel evaluate abr --traces my/traces --ladder ladder.json --ladder other.json
 
-Traces: REELRL_DATA's test traces, else generated ones. Writes sessions.csv, summary.json, figures and index.html.
+Traces: REELRL_DATA's test traces, else generated ones. Writes sessions.csv, summary.json and index.html.
 """
 
 from __future__ import annotations
@@ -130,17 +130,18 @@ def _draw(
     ladders: list[Ladder],
     how: Protocol,
 ) -> None:
-    from reelrl.stream import figures as abr_figures
+    from reelrl.stream.evaluate import scores
     from reelrl.stream.page import write_page
     from reelrl.stream.playback import load_bitrate_controller, play
 
-    figures = [own_path(folder / "cdf.png")]
-    abr_figures.draw_cdf(figures[0], contenders, played, {line.name: line.title for line in lines})
+    counts = {contender.name: len(contender.members) for contender in contenders}
+    values = {line.title: scores(played[line.name], counts[line.name]) for line in lines}
     best = next((line.name for line in lines if not line.privileged), lines[0].name)
     shown = {best, reference or best}
+    sessions = []
     for contender in (each for each in contenders if each.name in shown):
-        values = [playback.qoe for playback in played[contender.name][: len(traces)]]
-        middle = traces[sorted(range(len(values)), key=values.__getitem__)[len(values) // 2]]
+        found = [playback.qoe for playback in played[contender.name][: len(traces)]]
+        middle = traces[sorted(range(len(found)), key=found.__getitem__)[len(found) // 2]]
         session = play(
             load_bitrate_controller(contender.members[0]),
             middle,
@@ -152,9 +153,8 @@ def _draw(
             qoe=how.qoe,
             timeline=True,
         )
-        figures.append(own_path(folder / f"timeline-{Path(contender.name).name}.png"))
-        abr_figures.draw_timeline(figures[-1], session, middle)
-    write_page(own_path(folder / "index.html"), lines, reference, facts, figures)
+        sessions.append((session, middle))
+    write_page(own_path(folder / "index.html"), lines, reference, facts, values, sessions)
 
 
 def _log_test_run(folder: Path, traces: list[Trace], facts: dict[str, Any], lines: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.encode.minigop.summary import rate_rows
 from reelrl.report import page
 from reelrl.report.charts import Axis, Line, line_chart, signed
-from reelrl.report.forest import forest
+from reelrl.report.forest import bd_forest
 from reelrl.report.page import Html, tag
 from reelrl.report.verdicts import METRIC_NAMES, shown
 from reelrl.storage.files import write_atomic
@@ -73,7 +73,9 @@ def _against(anchor: str, summary: Sequence[Verdict], results: Sequence[ClipResu
         figures = [shown(found.get((use.contestant, metric))) for metric in metrics]
         rows.append([use.contestant, use.passes, *figures, wins])
     heads = ["contestant", "passes", *(METRIC_NAMES[metric] for metric in metrics), "clips won : lost (sign, Wilcoxon)"]
-    chart = forest([each for each in mine if each.metric == "psnr_y"], results, f"BD-rates by PSNR-Y against {anchor}")
+    chart = bd_forest(
+        [each for each in mine if each.metric == "psnr_y"], results, f"BD-rates by PSNR-Y against {anchor}"
+    )
     lead = "BD-rate in percent: mean over clips and 95 % interval."
     shape = page.figure(chart, "PSNR-Y: mean, interval, and every clip as a dot. Left of the line is a saving.")
     return page.section(f"Against {anchor}", lead, page.table(heads, rows), shape)
@@ -92,10 +94,10 @@ def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
         sides.append(Line(use.contestant, means, **_style(number)))
     if not sizes:
         return Html("")
-    axes = {"x": Axis("share of encodes, %"), "y": Axis("at most so far from the target, %", zero=True)}
-    sizes_chart = line_chart(sizes, **axes, title="Distribution of rate errors")
-    axes = {"x": Axis("QP of the crf encode that the target comes from"), "y": Axis("mean error, %")}
-    sides_chart = line_chart(sides, **axes, title="Mean rate error at each rate")
+    x, y = Axis("share of encodes, %"), Axis("at most so far from the target, %", zero=True)
+    sizes_chart = line_chart(sizes, x=x, y=y, title="Distribution of rate errors")
+    x, y = Axis("QP of the crf encode that the target comes from"), Axis("mean error, %")
+    sides_chart = line_chart(sides, x=x, y=y, title="Mean rate error at each rate")
     return page.columns(
         page.figure(sizes_chart, "Rate errors, sorted: the lower the better."),
         page.figure(sides_chart, "Mean error at each rate, high rates to the left: above zero is too much."),
@@ -136,8 +138,8 @@ def _curves(points: Sequence[RatePoint], names: Sequence[str]) -> Html:
             places = [(p.kbps, p.quality["psnr_y"]) for p in mine]
             notes = [f"{name}: {p.kbps:.1f} of {p.target_kbps} kbit/s, {p.quality['psnr_y']:.2f} dB" for p in mine]
             lines.append(Line(name, places, **_style(number), notes=notes))
-        axes = {"x": Axis("kbit/s", log=True), "y": Axis(METRIC_NAMES["psnr_y"])}
-        charts.append(page.figure(line_chart(lines, **axes, title=f"{clip}: rate and quality"), clip))
+        x, y = Axis("kbit/s", log=True), Axis(METRIC_NAMES["psnr_y"])
+        charts.append(page.figure(line_chart(lines, x=x, y=y, title=f"{clip}: rate and quality"), clip))
     lead = "Every point is one encode; hold the pointer over it."
     return page.section("Rate and quality", lead, page.columns(*charts[:2]), page.details("All clips", *charts[2:]))
 

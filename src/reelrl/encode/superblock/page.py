@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.encode.superblock.evaluate import NO_MAP
 from reelrl.report import page
 from reelrl.report.charts import Axis, Line, line_chart, signed
-from reelrl.report.forest import forest
+from reelrl.report.forest import bd_forest
 from reelrl.report.page import Html, tag
 from reelrl.report.verdicts import METRIC_NAMES, shown
 from reelrl.storage.files import write_atomic
@@ -58,7 +58,7 @@ def _verdicts(summary: Sequence[Verdict], metrics: Sequence[str]) -> Html:
 def _forests(summary: Sequence[Verdict], results: Sequence[ClipResult], metrics: Sequence[str]) -> Html:
     charts = [
         page.figure(
-            forest([each for each in summary if each.metric == metric], results, f"BD-rates by {metric}"),
+            bd_forest([each for each in summary if each.metric == metric], results, f"BD-rates by {metric}"),
             f"{METRIC_NAMES[metric]}: mean, interval, and every clip as a dot. Left of the line is a saving.",
         )
         for metric in metrics
@@ -102,8 +102,8 @@ def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
             places = [(p.measured.kbps, p.measured.quality[best.metric]) for p in mine]
             notes = [f"{clip}, {name}, QP {p.qp}: {p.measured.kbps:.1f} kbit/s" for p in mine]
             lines.append(Line(name, places, colour=colour, dashed=name == NO_MAP, notes=notes))
-        axes = {"x": Axis("kbit/s", log=True), "y": Axis(METRIC_NAMES[best.metric])}
-        charts.append(page.figure(line_chart(lines, **axes, title=f"{clip}: rate and quality"), clip))
+        x, y = Axis("kbit/s", log=True), Axis(METRIC_NAMES[best.metric])
+        charts.append(page.figure(line_chart(lines, x=x, y=y, title=f"{clip}: rate and quality"), clip))
     lead = f"No map and {best.contestant}, by {METRIC_NAMES[best.metric]}, where it does best."
     return page.section("Rate and quality", lead, page.columns(*charts[:2]), page.details("All clips", *charts[2:]))
 
