@@ -235,7 +235,7 @@ def test_policies_of_odd_shapes_are_refused(tmp_path: Path, change: dict[str, An
 
 def trainings() -> dict[str, Any]:
     """The settings of every train command."""
-    from reelrl.act.location.frame_reader.train import EyesTraining
+    from reelrl.act.location.frame_reader.train import FrameReaderTraining
     from reelrl.act.location.train import LocationTraining
     from reelrl.act.marl.assembly import load
     from reelrl.encode.minigop.train import MiniGopTraining
@@ -247,7 +247,7 @@ def trainings() -> dict[str, Any]:
         "abr": AbrTraining(),
         "autoencoder": AutoEncoderTraining(source="ale:Pong"),
         "doom": load(),
-        "eyes": EyesTraining(data="matches"),
+        "frame-reader": FrameReaderTraining(data="matches"),
         "location": LocationTraining(data="matches"),
         "minigop": MiniGopTraining(clips=("generated:cuts",)),
         "superblock": SuperblockTraining(files=("generated:cuts?frames=2&size=64x64",)),
@@ -275,7 +275,7 @@ def with_value(plain: dict[str, Any], place: tuple[str, ...], value: Any) -> dic
     return changed
 
 
-@pytest.mark.parametrize("stage", ["abr", "autoencoder", "doom", "eyes", "location", "minigop", "superblock"])
+@pytest.mark.parametrize("stage", ["abr", "autoencoder", "doom", "frame-reader", "location", "minigop", "superblock"])
 def test_no_setting_of_a_run_or_a_settings_file_may_be_foreign(canary: Canary, stage: str) -> None:
     settings = trainings()[stage]
     plain = config.to_mapping(settings)

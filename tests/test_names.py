@@ -195,3 +195,8 @@ def test_a_module_named_before_the_move_is_found_where_it_is_now(old: str, new: 
         assert names.resolve({}, f"{old}:{attribute}", foreign=True) is names.resolve(
             {}, f"{new}:{attribute}", foreign=True
         )
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(names.FORMER_CLASSES.items()))
+def test_a_class_is_found_by_the_name_it_had(old: str, new: str) -> None:
+    assert names.resolve({}, old, foreign=True).__name__ == new

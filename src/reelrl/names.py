@@ -121,12 +121,18 @@ FORMER_MODULES: dict[str, str] = {
     "reelrl.stream.oracle": "reelrl.stream.controllers.oracle",
 }
 
+# What classes were called there, by where their modules are now.
+FORMER_CLASSES: dict[str, str] = {
+    "reelrl.act.location.frame_reader.net:TrainedEyes": "FrameReaderEncoder",
+    "reelrl.act.video.backbones:StreamingAutoEncoderEyes": "AutoEncoderBackbone",
+}
+
 # The settings of each train command.
 SETTINGS: dict[str, str] = {
     "train abr": "reelrl.stream.train:AbrTraining",
     "train autoencoder": "reelrl.see.train:AutoEncoderTraining",
     "train doom": "reelrl.act.marl.assembly:DoomTraining",
-    "train eyes": "reelrl.act.location.frame_reader.train:EyesTraining",
+    "train frame-reader": "reelrl.act.location.frame_reader.train:FrameReaderTraining",
     "train location": "reelrl.act.location.train:LocationTraining",
     "train minigop": "reelrl.encode.minigop.train:MiniGopTraining",
     "train superblock": "reelrl.encode.superblock.train:SuperblockTraining",
@@ -151,6 +157,7 @@ def resolve(table: Mapping[str, str], name: str, *, foreign: bool = False) -> An
     target = table.get(name, name)
     module_name, _, attribute = target.partition(":")
     module_name = FORMER_MODULES.get(module_name, module_name)
+    attribute = FORMER_CLASSES.get(f"{module_name}:{attribute}", attribute)
     module = _import(module_name, target)
     try:
         return getattr(module, attribute)

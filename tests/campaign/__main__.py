@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FULL_MINUTES = 60.0
 MOMENTS = 4  # at which a save of each kind of run is killed, in a full campaign
-KILLS = [f"kill-{kind}" for kind in ("superblock", "minigop", "abr", "autoencoder", "eyes", "location", "doom")]
+KILLS = [f"kill-{kind}" for kind in ("superblock", "minigop", "abr", "autoencoder", "frame-reader", "location", "doom")]
 PARTS = [*KINDS, "viewers", *SCRIPTS, *KILLS]
 
 

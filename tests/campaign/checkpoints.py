@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from reelrl.act.location.frame_reader.net import EyesNet, EyesSettings
+from reelrl.act.location.frame_reader.net import FrameReaderNet, FrameReaderSettings
 from reelrl.act.location.model.net import CrossEgoVideoLocationNet
 from reelrl.act.location.model.settings import LocationNetSettings
 from reelrl.encode.minigop.controllers import learned as learned_minigop
@@ -59,10 +59,10 @@ def make_sources(folder: Path) -> None:
     save_policy(AbrPolicy(6, hidden=8), folder / "abr.safetensors", {"step": 1})
     save_weights(StreamingAutoEncoder(SMALL), folder / "see.safetensors")
     torch.save(StreamingAutoEncoder(SMALL).state_dict(), folder / "see.pth")
-    eyes = EyesSettings(
+    small = FrameReaderSettings(
         places=4, players=2, picture=(24, 32), channels=(4, 4), blocks=(1, 0), embed_dim=8, column_dim=8
     )
-    EyesNet(eyes).save(folder / "eyes.safetensors")
+    FrameReaderNet(small).save(folder / "frame-reader.safetensors")
     location = LocationNetSettings(num_places=4, embed_dim=10, proj_dim=8, fused_agent_dim=8, hidden_dim=16)
     CrossEgoVideoLocationNet(location).save(folder / "location.safetensors")
     Imitation([0.1] * len(INPUTS)).save(folder / "imitation.json")
@@ -216,8 +216,8 @@ def _require_finite(model: torch.nn.Module) -> None:
             raise AssertionError(f"{name} is not finite, and was loaded")
 
 
-def _eyes(path: Path) -> None:
-    net = EyesNet.load(path)
+def _frame_reader(path: Path) -> None:
+    net = FrameReaderNet.load(path)
     _require_finite(net)
     with torch.no_grad():
         net.readings(torch.zeros(1, 3, *net.settings.picture, dtype=torch.uint8))
@@ -233,7 +233,7 @@ FEEDS: dict[str, Callable[[Path], object]] = {
     "abr.safetensors": _act_abr,
     "see.safetensors": _see,
     "see.pth": _see_weights,
-    "eyes.safetensors": _eyes,
+    "frame-reader.safetensors": _frame_reader,
     "location.safetensors": _location,
     "imitation.json": Imitation.load,
     "file.pt": checkpoint_file.load,

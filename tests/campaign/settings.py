@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from reelrl.act.location.frame_reader.train import EyesTraining
+from reelrl.act.location.frame_reader.train import FrameReaderTraining
 from reelrl.act.location.train import LocationTraining
 from reelrl.act.marl import checks, yaml_files
 from reelrl.act.marl.task_config import DoomTaskConfig
@@ -35,7 +35,7 @@ USUAL: dict[str, Any] = {
     "autoencoder": AutoEncoderTraining(source="ale:Breakout"),
     "doom_task": DoomTaskConfig(),
     "encoder": EncoderSettings(),
-    "eyes": EyesTraining(data="matches"),
+    "frame-reader": FrameReaderTraining(data="matches"),
     "fit": FitSettings(),
     "ladder": LadderSettings(),
     "location": LocationTraining(data="matches"),

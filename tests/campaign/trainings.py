@@ -51,9 +51,9 @@ def autoencoder(data: Path, root: Path) -> Words:
     ]
 
 
-def eyes(data: Path, root: Path) -> Words:
+def frame_reader(data: Path, root: Path) -> Words:
     net = _set(net__channels="[8,8]", net__blocks="[0,0]", net__embed_dim=32, net__column_dim=16)
-    return ["eyes", _matches(data), "--output-dir", str(root), "--epochs", "3", *net, *_set(stride=4, batch=16)]
+    return ["frame-reader", _matches(data), "--output-dir", str(root), "--epochs", "3", *net, *_set(stride=4, batch=16)]
 
 
 def location(data: Path, root: Path) -> Words:
@@ -82,7 +82,7 @@ TRAININGS: dict[str, Callable[[Path, Path], Words]] = {
     "minigop": minigop,
     "abr": abr,
     "autoencoder": autoencoder,
-    "eyes": eyes,
+    "frame-reader": frame_reader,
     "location": location,
     "doom": doom,
 }

@@ -203,3 +203,22 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     child = subprocess.run([sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert child.stderr == ""
+
+
+@pytest.mark.parametrize("former", sorted(cli.ALIASES))
+def test_a_former_name_works_and_says_what_to_type(former: str, capsys: pytest.CaptureFixture[str]) -> None:
+    today = cli.ALIASES[former].split()
+    assert cli.without_aliases([*former.split(), "DATA", "--seed", "3"]) == [*today, "DATA", "--seed", "3"]
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert f"`reel {former}` is now `reel {cli.ALIASES[former]}`" in err
+    assert cli.without_aliases(today) == today
+    assert not capsys.readouterr().err
+    assert " ".join(today[:2]) in cli.COMMANDS
+
+
+def test_a_former_option_may_stand_anywhere_and_hold_its_value() -> None:
+    typed = ["train", "location", "DATA", "--seed", "3", "--eyes=runs/0001"]
+    assert cli.without_aliases(typed) == [*typed[:-1], "--frame-reader=runs/0001"]
+    other = ["train", "doom", "--eyes", "runs/0001"]
+    assert cli.without_aliases(other) == other

@@ -30,7 +30,7 @@ CASES = [
     ("torch", "train abr"),
     ("torch", "train autoencoder --source generated:cuts"),
     ("torch", "train doom"),
-    ("torch", "train eyes matches"),
+    ("torch", "train frame-reader matches"),
     ("torch", "train location matches"),
     ("torch", "train minigop --clip generated:cuts"),
     ("torch", "train superblock --file generated:cuts"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
+    ALIASES: ClassVar[dict[str, str]] = {"quantiser": "qp"}
+
     preset: int = 8
     qp: int = 30
     note: str = ""
@@ -36,6 +38,13 @@ def test_single_values_win_over_named_settings_and_those_over_defaults(tmp_path:
 
 def test_nothing_given_changes_nothing() -> None:
     assert options.settings_from(parse(), Settings()) == Settings()
+
+
+def test_a_former_key_is_taken_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert options.settings_from(parse("--set", "quantiser=50"), Settings()) == Settings(qp=50)
+    assert capsys.readouterr().err.startswith("note   --set quantiser is now qp;")
+    assert options.settings_from(parse("--set", "qp=50"), Settings()) == Settings(qp=50)
+    assert not capsys.readouterr().err
 
 
 def test_a_mistyped_key_is_an_error() -> None:

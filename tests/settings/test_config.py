@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given
@@ -239,3 +239,46 @@ def test_a_binary_file_is_refused(tmp_path: Path, read: Callable[..., Any]) -> N
 def test_a_file_without_end_is_refused() -> None:
     with pytest.raises(ConfigError, match="/dev/zero has more than 4,194,304 bytes"):
         config.read_yaml("/dev/zero")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renamed:
+    ALIASES: ClassVar[dict[str, str]] = {"looks": "frames_per_row"}
+
+    frames_per_row: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    ALIASES: ClassVar[dict[str, str]] = {"eyes": "reader"}
+
+    reader: Renamed = Renamed()
+
+
+def test_a_former_key_is_read_from_everywhere_and_never_written(tmp_path: Path) -> None:
+    four = Outer(reader=Renamed(frames_per_row=4))
+    assert config.loads(Outer, "eyes: {looks: 4}") == four
+    assert config.merge(Outer(), {"eyes": {"looks": 4}}) == four
+    assert config.override(Outer(), ["eyes.looks=4"]) == four
+    (tmp_path / "old.yaml").write_text("eyes: {looks: 4}\n")
+    assert config.named(Outer(), tmp_path / "old.yaml") == four
+    assert config.to_mapping(four) == {"reader": {"frames_per_row": 4}}
+    assert config.current_key(Outer(), "eyes.looks") == "reader.frames_per_row"
+    assert config.current_key(Outer(), "reader.other") == "reader.other"
+
+
+def test_one_setting_by_two_names_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'reader.looks' and 'reader.frames_per_row' are the same setting"):
+        config.loads(Outer, "reader: {looks: 4, frames_per_row: 2}")
+    with pytest.raises(ConfigError, match="'looks' and 'frames_per_row' are the same setting"):
+        config.merge(Renamed(), {"looks": 4, "frames_per_row": 2})
+
+
+def test_an_unknown_key_is_suggested_a_name_of_today() -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'frames_row'; did you mean 'frames_per_row'\?"):
+        config.loads(Renamed, "frames_row: 4")
+
+
+def test_former_names_of_settings_files_stand_for_files_that_are() -> None:
+    assert set(config.FORMER_CONFIGS.values()) <= set(config.known_configs())
+    assert not set(config.FORMER_CONFIGS) & set(config.known_configs())

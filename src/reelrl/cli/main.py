@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train abr": ("reelrl.cli.train.abr", "train a bitrate controller for streaming"),
     "train autoencoder": ("reelrl.cli.train.autoencoder", "train an autoencoder that learns while it watches"),
     "train doom": ("reelrl.cli.train.doom", "train a team of players in Doom from what each of them sees"),
-    "train eyes": ("reelrl.cli.train.frame_reader", "train an encoder on single pictures of recorded matches"),
+    "train frame-reader": ("reelrl.cli.train.frame_reader", "train an encoder on single frames of recorded matches"),
     "train location": ("reelrl.cli.train.location", "train a net that knows where everybody is, from what players see"),
     "train minigop": (
         "reelrl.cli.train.minigop",
@@ -53,6 +53,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train superblock": ("reelrl.cli.train.superblock", "train an agent that places QP offsets inside frames"),
     "watch doom": ("reelrl.cli.doom.watch", "watch a trained team play, as a film of all views"),
     "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
+}
+
+# What commands and options were called in version 0.1. They work for one version more, and say what to type instead.
+ALIASES: dict[str, str] = {
+    "train eyes": "train frame-reader",
+    "train location --eyes": "train location --frame-reader",
 }
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -87,6 +93,7 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] == ["--version"]:
         print(f"reel {__version__}")
         return DONE
+    arguments = without_aliases(arguments)
     command = _find(arguments)
     if command is None:
         return _without_command(arguments)
@@ -109,6 +116,24 @@ def _dispatch(arguments: list[str]) -> int:
         status = module.run(parsed)
     sys.stdout.flush()
     return DONE if status is None else int(status)
+
+
+def without_aliases(arguments: list[str]) -> list[str]:
+    """The arguments with the names of today; each former one is told on stderr."""
+    for former, today in ALIASES.items():
+        *before, old = former.split()
+        if arguments[: len(before)] != before:
+            continue
+        # A command's last word stands behind the others, an option anywhere, perhaps as --option=value.
+        end = len(arguments) if old.startswith("--") else len(before) + 1
+        for place, word in enumerate(arguments[:end]):
+            name, equals, value = word.partition("=")
+            if place >= len(before) and name == old:
+                from reelrl.cli import output
+
+                output.renamed(f"`reel {former}`", f"`reel {today}`")
+                arguments = [*arguments[:place], today.split()[-1] + equals + value, *arguments[place + 1 :]]
+    return arguments
 
 
 def _find(arguments: list[str]) -> str | None:

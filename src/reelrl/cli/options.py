@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, TypeVar
 
+from reelrl.cli import output
 from reelrl.settings import config
 
 if TYPE_CHECKING:
@@ -26,8 +27,13 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_from(args: argparse.Namespace, defaults: T) -> T:
-    """The defaults, then `--config`, then `--set`."""
+    """The defaults, then `--config`, then `--set`; former names among them are told."""
+    if args.config and (today := config.FORMER_CONFIGS.get(args.config)):
+        output.renamed(f"--config {args.config}", today)
     chosen = config.named(defaults, args.config) if args.config else defaults
+    for key in (assignment.partition("=")[0].strip() for assignment in args.set):
+        if (today := config.current_key(chosen, key)) != key:
+            output.renamed(f"--set {key}", today)
     return config.override(chosen, args.set)
 
 

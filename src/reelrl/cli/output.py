@@ -20,6 +20,11 @@ def line(word: str, place: object = "", *values: object) -> None:
     print(f"{word:<6} {place!s:<26} {tail}".rstrip() if tail else f"{word:<6} {place}".rstrip(), flush=True)
 
 
+def renamed(former: str, today: str) -> None:
+    """Say on stderr that a name which was typed goes away; what the command prints is not disturbed."""
+    print(f"note   {former} is now {today}; the former name works in this version only", file=sys.stderr, flush=True)
+
+
 def next_command(command: str) -> None:
     """Print the last line: what to run next, as it can be typed here."""
     program, _, rest = command.partition(" ")

@@ -49,6 +49,8 @@ T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 CONFIG, META, EPISODES, METRICS = "config.yaml", "meta.json", "episodes.jsonl", "metrics.jsonl"
 FOLDERS = ("tb", "checkpoints", "artifacts")
+# What version 0.1 called them; its runs are read, resumed and used as those of today.
+FORMER_STAGES = {"eyes": "frame-reader"}
 
 
 class RunFolder:
@@ -85,7 +87,9 @@ class RunFolder:
 
     @property
     def stage(self) -> str:
-        return str(self._config()["stage"])
+        """The word behind `reel train` that made the run, as it is called today."""
+        stage = str(self._config()["stage"])
+        return FORMER_STAGES.get(stage, stage)
 
     def settings(self, cls: type[T]) -> T:
         """The settings that the run was started with, equal to the object that was saved."""

@@ -9,6 +9,9 @@ The dataclass is the only place where a default is written. YAML and the command
 
 Files may not name code or programs of others (`reelrl.file_trust`); `override` and Python may.
 
+A field that was renamed is read by its former name too, from files as from `--set`: the class lists it in
+`ALIASES: ClassVar[dict[str, str]] = {"former": "name"}`. It is never written so.
+
 Fields may be bool, int, float, str, Path, Fraction, an Enum, a Literal, another dataclass, and tuple, list, dict and
 unions (first match wins) of these. `reelrl.settings.field_types` holds how each is read and written.
 """
@@ -23,7 +26,7 @@ from reelrl.errors import ConfigError, shown
 from reelrl.file_trust import refuse_foreign
 from reelrl.names import did_you_mean
 from reelrl.settings import yaml_text
-from reelrl.settings.field_types import Given, read_settings, write_value
+from reelrl.settings.field_types import Given, aliases, given_twice, read_settings, write_value
 from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 CONFIGS = Path(__file__).parent / "configs"
+# What they were called in version 0.1.
+FORMER_CONFIGS = {"eyes-gpu": "frame-reader-gpu"}
 
 
 def to_mapping(settings: DataclassInstance) -> dict[str, Any]:
@@ -82,8 +87,19 @@ def override(settings: T, assignments: Iterable[str]) -> T:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"--set got {shown(assignment)}; write it as key=value, for example encoder.preset=10")
-        _assign(plain, key.strip().split("."), Given(text, yaml_text.parse(text, f"--set {key}")))
+        _assign(
+            plain, current_key(settings, key.strip()).split("."), Given(text, yaml_text.parse(text, f"--set {key}"))
+        )
     return read_settings(type(settings), plain)
+
+
+def current_key(settings: DataclassInstance, dotted: str) -> str:
+    """A dotted key as it is called today: a class may list what its fields were called before, in `ALIASES`."""
+    parts, node = [], settings
+    for part in dotted.split("."):
+        parts.append(aliases(type(node)).get(part, part))
+        node = getattr(node, parts[-1], None)  # type: ignore[assignment]
+    return ".".join(parts)
 
 
 def differences(settings: DataclassInstance, base: DataclassInstance) -> dict[str, Any]:
@@ -124,9 +140,10 @@ def _find(name: str | Path) -> Path:
     path = Path(name)
     if path.suffix in {".yaml", ".yml"} or len(path.parts) != 1:
         return path
-    if str(name) not in known_configs():
-        raise ConfigError(f"no settings are named {str(name)!r}{did_you_mean(str(name), known_configs())}")
-    return CONFIGS / f"{name}.yaml"
+    known = FORMER_CONFIGS.get(str(name), str(name))
+    if known not in known_configs():
+        raise ConfigError(f"no settings are named {known!r}{did_you_mean(known, known_configs())}")
+    return CONFIGS / f"{known}.yaml"
 
 
 def _mapping(value: Any, origin: str) -> dict[str, Any]:
@@ -139,7 +156,10 @@ def _mapping(value: Any, origin: str) -> dict[str, Any]:
 
 def _overlay(settings: DataclassInstance, changes: Mapping[str, Any]) -> dict[str, Any]:
     plain = to_mapping(settings)
-    for key, value in changes.items():
+    for former, value in changes.items():
+        key = aliases(type(settings)).get(former, former)
+        if key != former and key in changes:
+            raise given_twice(former, key)
         current = getattr(settings, str(key), None)
         nested = dataclasses.is_dataclass(current) and isinstance(value, dict)
         plain[key] = _overlay(current, value) if nested else value  # type: ignore[arg-type]

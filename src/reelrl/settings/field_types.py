@@ -37,6 +37,7 @@ def read_settings(cls: type[T], mapping: Any, where: str = "") -> T:
     if not isinstance(mapping, Mapping):
         raise _wrong(mapping, f"settings of {cls.__name__} (`key: value` lines)", where)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    mapping = _without_aliases(cls, mapping, where)
     for key in mapping:
         if key not in fields:
             raise ConfigError(f"unknown setting {shown(_dotted(where, key))}{_suggest(str(key), where, fields)}")
@@ -47,6 +48,26 @@ def read_settings(cls: type[T], mapping: Any, where: str = "") -> T:
         if required and name not in values:
             raise ConfigError(f"setting {_dotted(where, name)!r} is missing and has no default; give it a value")
     return _build(cls, values, where)
+
+
+def aliases(cls: type) -> dict[str, str]:
+    """What fields of a settings class were called before, and are called now."""
+    found: dict[str, str] = getattr(cls, "ALIASES", {})
+    return found
+
+
+def given_twice(former: str, name: str) -> ConfigError:
+    return ConfigError(f"{former!r} and {name!r} are the same setting by two names; give {name!r} alone")
+
+
+def _without_aliases(cls: type, mapping: Mapping[Any, Any], where: str) -> Mapping[Any, Any]:
+    former = aliases(cls)
+    if not former.keys() & mapping.keys():
+        return mapping
+    for old, name in former.items():
+        if old in mapping and name in mapping:
+            raise given_twice(_dotted(where, old), _dotted(where, name))
+    return {former.get(key, key): value for key, value in mapping.items()}
 
 
 def read_value(kind: Any, value: Any, where: str) -> Any:

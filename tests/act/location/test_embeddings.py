@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reelrl.act.location.embeddings import Clips, Store
-from reelrl.act.location.row_encoders import FrozenEyes, Thumbnails
+from reelrl.act.location.row_encoders import FrozenRowEncoder, Thumbnails
 from reelrl.act.location.samples import Moments, SampleSettings
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.video.encoder import ClipShape, VideoEncoderSettings, frozen_video_encoder
@@ -42,7 +42,7 @@ def moments_of(data: MatchData) -> Moments:
 @pytest.mark.parametrize("encoder", [CNN, FRAMES], ids=lambda each: each.model_type)
 def test_kept_embeddings_are_those_of_the_clip(data: MatchData, encoder: VideoEncoderSettings) -> None:
     moments = moments_of(data)
-    clips = Clips.of(data, data.matches, Store(FrozenEyes(encoder, SAMPLES)))
+    clips = Clips.of(data, data.matches, Store(FrozenRowEncoder(encoder, SAMPLES)))
     number, player = len(moments) - 5, 1
     rows = SAMPLES.clip_rows(moments.row[number])
     pictures = data.match(moments.matches[moments.match[number]].id).frames(player, rows)
@@ -70,7 +70,7 @@ def test_pictures_may_be_shrunk(data: MatchData) -> None:
     moments = moments_of(data)
     small = Clips.of(data, data.matches, Store(Thumbnails(SAMPLES, (12, 16))))
     assert small.video(moments).shape == (len(moments), 3, 3, 3, 12, 16)
-    clips = Clips.of(data, data.matches, Store(FrozenEyes(FRAMES, SAMPLES, (12, 16))))
+    clips = Clips.of(data, data.matches, Store(FrozenRowEncoder(FRAMES, SAMPLES, (12, 16))))
     alone = frozen_video_encoder(FRAMES, ClipShape(1, 3, 12, 16))
     frames = small.video(moments.take(np.array([9])))[0, 1]
     wanted = torch.stack([alone(frame[None, None])[0, 0] for frame in frames])
@@ -81,7 +81,7 @@ def test_pictures_may_be_shrunk(data: MatchData) -> None:
 def test_who_is_not_present_is_not_shown(data: MatchData) -> None:
     moments = moments_of(data)
     moments.present[:, 1] = False
-    clips = Clips.of(data, data.matches, Store(FrozenEyes(FRAMES, SAMPLES)))
+    clips = Clips.of(data, data.matches, Store(FrozenRowEncoder(FRAMES, SAMPLES)))
     found = clips.embeddings(moments, "mean+last")
     assert not found[:, 1].any()
     assert found[:, 0].any()
@@ -89,7 +89,7 @@ def test_who_is_not_present_is_not_shown(data: MatchData) -> None:
 
 
 def test_histories_end_at_the_last_moment_and_the_dead_see_nothing(data: MatchData, tmp_path: Path) -> None:
-    store, moments = Store(FrozenEyes(FRAMES, SAMPLES)), moments_of(data)
+    store, moments = Store(FrozenRowEncoder(FRAMES, SAMPLES)), moments_of(data)
     clips = Clips.of(data, data.matches, store)
     chosen = moments.take(np.array([len(moments) - 5, 3]))
     histories, which, steps = clips.histories(chosen)
@@ -108,7 +108,7 @@ def test_histories_end_at_the_last_moment_and_the_dead_see_nothing(data: MatchDa
 
 
 def test_a_match_is_looked_at_once(data: MatchData) -> None:
-    store = Store(FrozenEyes(CNN, SAMPLES))
+    store = Store(FrozenRowEncoder(CNN, SAMPLES))
     first = Clips.of(data, data.matches, store).table
     looked: list[int] = []
     again = store.rows(data, data.matches[0], looked.append)
@@ -117,7 +117,7 @@ def test_a_match_is_looked_at_once(data: MatchData) -> None:
 
 
 def test_a_damaged_file_of_the_cache_is_made_anew_and_told(data: MatchData) -> None:
-    store = Store(FrozenEyes(CNN, SAMPLES))
+    store = Store(FrozenRowEncoder(CNN, SAMPLES))
     whole = store.rows(data, data.matches[0], lambda _: None)
     path = store.path(data.matches[0])
     path.write_bytes(path.read_bytes()[:-9])
@@ -127,7 +127,7 @@ def test_a_damaged_file_of_the_cache_is_made_anew_and_told(data: MatchData) -> N
 
 
 def test_a_truncated_file_of_ones_own_is_an_error_that_says_so(data: MatchData, tmp_path: Path) -> None:
-    store = Store(FrozenEyes(CNN, SAMPLES), tmp_path)
+    store = Store(FrozenRowEncoder(CNN, SAMPLES), tmp_path)
     store.rows(data, data.matches[0], lambda _: None)
     path = store.path(data.matches[0])
     path.write_bytes(path.read_bytes()[:-9])
@@ -136,13 +136,13 @@ def test_a_truncated_file_of_ones_own_is_an_error_that_says_so(data: MatchData, 
 
 
 def test_embeddings_of_another_encoder_are_refused(data: MatchData, tmp_path: Path) -> None:
-    Clips.of(data, data.matches, Store(FrozenEyes(CNN, SAMPLES), tmp_path))
+    Clips.of(data, data.matches, Store(FrozenRowEncoder(CNN, SAMPLES), tmp_path))
     with pytest.raises(ContentError, match=r"made with encoder .*'cnn'.*, and encoder .*'video-transformer'"):
-        Clips.of(data, data.matches, Store(FrozenEyes(FRAMES, SAMPLES), tmp_path))
+        Clips.of(data, data.matches, Store(FrozenRowEncoder(FRAMES, SAMPLES), tmp_path))
 
 
 def test_embeddings_of_other_videos_are_refused(data: MatchData, tmp_path: Path) -> None:
-    store = Store(FrozenEyes(CNN, SAMPLES), tmp_path / "kept")
+    store = Store(FrozenRowEncoder(CNN, SAMPLES), tmp_path / "kept")
     first, second = data.matches
     store.rows(data, first, lambda _: None)
     store.path(first).rename(store.path(second))
@@ -151,17 +151,17 @@ def test_embeddings_of_other_videos_are_refused(data: MatchData, tmp_path: Path)
 
 
 def test_precomputed_means_that_no_video_is_looked_at(data: MatchData, tmp_path: Path) -> None:
-    eyes = FrozenEyes(CNN, SAMPLES)
+    encoder = FrozenRowEncoder(CNN, SAMPLES)
     with pytest.raises(ContentError, match="has nothing for match four-rooms-0000"):
-        Clips.of(data, data.matches, Store(eyes, tmp_path, make=False))
-    made = Clips.of(data, data.matches, Store(eyes, tmp_path)).table
-    assert (Clips.of(data, data.matches, Store(eyes, tmp_path, make=False)).table == made).all()
+        Clips.of(data, data.matches, Store(encoder, tmp_path, make=False))
+    made = Clips.of(data, data.matches, Store(encoder, tmp_path)).table
+    assert (Clips.of(data, data.matches, Store(encoder, tmp_path, make=False)).table == made).all()
 
 
 def test_asking_embeddings_for_video_and_the_reverse_is_told(data: MatchData) -> None:
     moments = moments_of(data)
     with pytest.raises(ConfigError, match="only precomputed embeddings are here"):
-        Clips.of(data, data.matches, Store(FrozenEyes(CNN, SAMPLES))).video(moments)
+        Clips.of(data, data.matches, Store(FrozenRowEncoder(CNN, SAMPLES))).video(moments)
     with pytest.raises(ConfigError, match="these are pictures"):
         Clips.of(data, data.matches, Store(Thumbnails(SAMPLES))).embeddings(moments, "mean")
 
@@ -172,5 +172,5 @@ def test_weights_under_the_same_name_are_another_encoder(tmp_path: Path) -> None
     for content in (b"one", b"two"):
         path.write_bytes(content)
         encoder = VideoEncoderSettings(model_type="effnet-lite0", freeze_backbone=True, weights=str(path))
-        stores.append(Store(FrozenEyes(encoder, SAMPLES)).folder)
+        stores.append(Store(FrozenRowEncoder(encoder, SAMPLES)).folder)
     assert stores[0] != stores[1]

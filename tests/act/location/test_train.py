@@ -11,7 +11,7 @@ import torch
 
 from reelrl.act.location.answers import answers
 from reelrl.act.location.dataset import Scenes
-from reelrl.act.location.frame_reader.net import EyesNet, EyesSettings
+from reelrl.act.location.frame_reader.net import FrameReaderNet, FrameReaderSettings
 from reelrl.act.location.model.net import CrossEgoVideoLocationNet
 from reelrl.act.location.model.settings import ContrastiveSettings, LocationNetSettings
 from reelrl.act.location.precision import mean_precision
@@ -76,7 +76,7 @@ def trainer_of(settings: LocationTraining, root: Path, seed: int = 0) -> Locatio
 @pytest.mark.slow
 @pytest.mark.parametrize("encoder", [FROZEN, LEARNS], ids=["embeddings", "video"])
 def test_the_net_learns_what_the_rooms_tell(folder: Path, tmp_path: Path, encoder: VideoEncoderSettings) -> None:
-    """Colours tell every player's own room: with all eyes open, the rooms that hold somebody."""
+    """Colours tell every player's own room: with everybody watching, the rooms that hold somebody."""
     trainer = trainer_of(settings_of(folder, encoder=encoder, epochs=10, patience=10), tmp_path)
     trainer.train()
     trainer.run.close()
@@ -157,22 +157,27 @@ def test_the_net_is_made_to_fit_the_data(folder: Path, tmp_path: Path) -> None:
     assert video.net.clip == (2, 3, 24, 32)
 
 
-def test_a_memory_needs_eyes(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="give --eyes RUN"):
+def test_a_memory_needs_a_frame_reader(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="give --frame-reader RUN"):
         Scenes(settings_of(folder, pooling="memory"), ["train"])
-    learns = VideoEncoderSettings(model_type="eyes")
-    with pytest.raises(ConfigError, match="reads what frozen eyes say"):
+    learns = VideoEncoderSettings(model_type="frame-reader")
+    with pytest.raises(ConfigError, match="needs what a frozen frame reader says"):
         Scenes(settings_of(folder, pooling="memory", encoder=learns), ["train"])
 
 
-def test_a_memory_needs_eyes_that_know_these_places(folder: Path, tmp_path: Path) -> None:
-    known = EyesSettings(places=2, picture=(HEIGHT, WIDTH), channels=(4, 4), blocks=(0, 0), embed_dim=8, column_dim=8)
-    EyesNet(known).save(tmp_path / "eyes.safetensors")
-    eyes = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=str(tmp_path / "eyes.safetensors"))
+def test_a_memory_needs_a_frame_reader_that_knows_these_places(folder: Path, tmp_path: Path) -> None:
+    known = FrameReaderSettings(
+        places=2, picture=(HEIGHT, WIDTH), channels=(4, 4), blocks=(0, 0), embed_dim=8, column_dim=8
+    )
+    FrameReaderNet(known).save(tmp_path / "reader.safetensors")
+    reader = VideoEncoderSettings(
+        model_type="frame-reader", freeze_backbone=True, weights=str(tmp_path / "reader.safetensors")
+    )
     with pytest.raises(
-        ConfigError, match=r"these eyes know 2 places and 1 players, and matches on four-rooms in .* have 4 and 3"
+        ConfigError,
+        match=r"this frame reader knows 2 places and 1 players, and matches on four-rooms in .* have 4 and 3",
     ):
-        Scenes(settings_of(folder, pooling="memory", encoder=eyes), ["train"])
+        Scenes(settings_of(folder, pooling="memory", encoder=reader), ["train"])
 
 
 def test_data_that_cannot_be_learned_from_is_told(folder: Path, tmp_path: Path) -> None:

@@ -146,11 +146,11 @@ def test_a_net_is_trained_and_evaluated_on_it(
     assert "prior" in capsys.readouterr().out
 
 
-def test_eyes_cannot_learn_where_nobody_tells_who_is_on_screen(
+def test_a_frame_reader_cannot_learn_where_nobody_tells_who_is_on_screen(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("REELRL_CACHE", str(tmp_path / "cache"))
-    assert main(["train", "eyes", str(written), "--output-dir", str(tmp_path)]) == 1
+    assert main(["train", "frame-reader", str(written), "--output-dir", str(tmp_path)]) == 1
     assert "does not tell where its players look" in capsys.readouterr().err
 
 

@@ -79,20 +79,22 @@ def test_hub_encoders_load_from_a_folder(name: str, tmp_path: Path) -> None:
     assert features.isfinite().all()
 
 
-def test_eyes_read_each_frame_place_by_place(tmp_path: Path) -> None:
-    from reelrl.act.location.frame_reader.net import EyesNet, EyesSettings
+def test_a_frame_reader_reads_each_frame_place_by_place(tmp_path: Path) -> None:
+    from reelrl.act.location.frame_reader.net import FrameReaderNet, FrameReaderSettings
     from reelrl.act.location.readings import readings_of
 
-    eyes = EyesSettings(places=2, picture=CLIP[2:], channels=(4, 4), blocks=(0, 0), embed_dim=8, column_dim=8)
-    EyesNet(eyes).save(tmp_path / "eyes.safetensors")
-    weights = str(tmp_path / "eyes.safetensors")
-    encoder = frozen_video_encoder(VideoEncoderSettings(model_type="eyes", weights=weights, freeze_backbone=True), CLIP)
+    small = FrameReaderSettings(places=2, picture=CLIP[2:], channels=(4, 4), blocks=(0, 0), embed_dim=8, column_dim=8)
+    FrameReaderNet(small).save(tmp_path / "reader.safetensors")
+    weights = str(tmp_path / "reader.safetensors")
+    encoder = frozen_video_encoder(
+        VideoEncoderSettings(model_type="frame-reader", weights=weights, freeze_backbone=True), CLIP
+    )
     assert encode_frozen(encoder, video()).shape == (3, 2, 2 * readings_of(2))
 
 
 def test_every_name_of_the_factory_is_tested_here() -> None:
     hub = {"siglip", "siglip2", "clip", "dinov2", "vivit", "timesformer", "videomae", "vjepa2"}
-    assert set(ENCODERS) == hub | {"cnn", "video-transformer", "eyes", "streaming-ae", "effnet-lite0"}
+    assert set(ENCODERS) == hub | {"cnn", "video-transformer", "frame-reader", "streaming-ae", "effnet-lite0"}
 
 
 def test_effnet_tells_pictures_apart_better_than_chance_weights_could() -> None:
@@ -121,18 +123,18 @@ def test_frozen_weights_are_the_same_for_all_who_ask_and_leave_chance_alone() ->
     assert not any(p.requires_grad for p in one.parameters())
 
 
-def test_a_trained_autoencoder_lends_its_eyes(tmp_path: Path) -> None:
+def test_a_trained_autoencoder_lends_its_encoder(tmp_path: Path) -> None:
     from reelrl.see import AutoEncoderSettings, StreamingAutoEncoder
     from reelrl.see.weights import save_weights
 
     model = StreamingAutoEncoder(AutoEncoderSettings(latent_channels=4, seed=3))
     save_weights(model, tmp_path / "model.safetensors")
     settings = VideoEncoderSettings(model_type="streaming-ae", weights=str(tmp_path / "model.safetensors"))
-    eyes = make_video_encoder(settings, ClipShape(1, 3, 224, 224))
+    encoder = make_video_encoder(settings, ClipShape(1, 3, 224, 224))
     frames = video(1, ClipShape(1, 3, 224, 224))
     with torch.no_grad():
         expected = torch.cat([part.flatten(1) for part in model.encode(frames[0].float() / 255)], 1)
-        assert torch.allclose(eyes(frames)[0], expected, atol=1e-6)
+        assert torch.allclose(encoder(frames)[0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

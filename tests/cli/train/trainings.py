@@ -29,7 +29,7 @@ class Training:
 
     def command(self, root: Path, *more: str) -> list[str]:
         matches = root.parent / "matches"
-        data = [str(matches)] if self.kind in ("eyes", "location") else []
+        data = [str(matches)] if self.kind in ("frame-reader", "location") else []
         if data and not matches.exists():
             write_matches(matches, 6, rows=40)
         return ["train", self.kind, *data, *self.options, "--output-dir", str(root), *more]
@@ -45,7 +45,7 @@ def _set(*changes: str) -> list[str]:
     return [word for change in changes for word in ("--set", change)]
 
 
-_EYES = "video_encoder_cfg={model_type: cnn, channels: [4, 4], embed_dim: 8}"
+_ENCODER = "video_encoder_cfg={model_type: cnn, channels: [4, 4], embed_dim: 8}"
 _CLIP, _OTHER = "generated:street?size=64x64&frames=18", "generated:cuts?size=64x64&frames=20"
 _OPTIONS = {
     "superblock": [
@@ -62,12 +62,12 @@ _OPTIONS = {
         *_set("model.widths=[[2,2],[2,2],[2,2]]", "log_every=3"),
     ],
     "doom": [
-        *("--frames", "36", *_set("task.max_steps=8", "task.observation_size=[30, 40]", f"actor.{_EYES}")),
-        *_set(f"critic.{_EYES}", "experiment.on_policy_collected_frames_per_batch=12"),
+        *("--frames", "36", *_set("task.max_steps=8", "task.observation_size=[30, 40]", f"actor.{_ENCODER}")),
+        *_set(f"critic.{_ENCODER}", "experiment.on_policy_collected_frames_per_batch=12"),
         *_set("experiment.on_policy_n_envs_per_worker=1", "experiment.on_policy_minibatch_size=6"),
         *_set("experiment.evaluation=false", "experiment.evaluation_interval=12", "experiment.checkpoint_interval=0"),
     ],
-    "eyes": [
+    "frame-reader": [
         *("--epochs", "2", "--device", "cpu", *_set("batch=40", "stride=4")),
         *_set("net={channels: [4, 4], blocks: [0, 0], embed_dim: 8, column_dim: 8}"),
     ],

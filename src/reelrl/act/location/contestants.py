@@ -58,10 +58,10 @@ def load_nets(
     grouped: dict[str, list[TrainedNet]] = {}
     for folder, settings in runs:
         net = CrossEgoVideoLocationNet.load(folder.artifact(WEIGHTS))
-        eyes = config.dumps(settings.encoder) + str((settings.picture_size, settings.looks))
-        if eyes not in opened:
-            opened[eyes] = Scenes(settings, splits, embeddings=embeddings, make=make, device=device)
-        scenes = opened[eyes]
+        encoded = config.dumps(settings.encoder) + str((settings.picture_size, settings.frames_per_row))
+        if encoded not in opened:
+            opened[encoded] = Scenes(settings, splits, embeddings=embeddings, make=make, device=device)
+        scenes = opened[encoded]
         if settings.net.num_places != len(scenes.plan.places):
             raise ConfigError(
                 f"{folder.folder} knows {settings.net.num_places} places of {settings.map}, and that map has "

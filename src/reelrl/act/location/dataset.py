@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.act.location.embeddings import Clips, Store
-from reelrl.act.location.frame_reader.net import EyesNet
-from reelrl.act.location.row_encoders import FrozenEyes, Thumbnails
+from reelrl.act.location.frame_reader.net import FrameReaderNet
+from reelrl.act.location.row_encoders import FrozenRowEncoder, Thumbnails
 from reelrl.act.location.samples import Moments
 from reelrl.act.recording.xego import open_matches
 from reelrl.errors import ConfigError, ContentError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from reelrl.act.location.row_encoders import Eyes
+    from reelrl.act.location.row_encoders import RowEncoder
     from reelrl.act.location.train import LocationTraining
     from reelrl.act.recording.reader import Matches, MatchInfo
     from reelrl.act.video.encoder import VideoEncoderSettings
@@ -55,7 +55,7 @@ class Scenes:
             for split, matches in found.items()
             if matches
         }
-        self.store = Store(eyes_of(settings, device), embeddings, make=make)
+        self.store = Store(row_encoder_of(settings, device), embeddings, make=make)
         self.clips = {
             split: Clips.of(self.data, moments.matches, self.store) for split, moments in self.moments.items()
         }
@@ -77,40 +77,47 @@ class Scenes:
         else:
             reads["embed_dim"] = clips.width(settings.pooling)
         if settings.pooling == "memory":
-            if settings.encoder.model_type != "eyes" or not settings.encoder.freeze_backbone:
+            if not _is_frozen_reader(settings.encoder):
                 raise ConfigError(
-                    "pooling=memory reads what frozen eyes say of each place; give --eyes RUN of `reel train eyes`, or "
-                    "--set pooling=mean+last for other encoders"
+                    "pooling=memory needs what a frozen frame reader says of each place, and the encoder is "
+                    f"{settings.encoder.model_type}; give --frame-reader RUN of `reel train frame-reader`, or --set "
+                    "pooling=mean+last for other encoders"
                 )
             reads |= {"players": agents, "enemies": self._enemies(settings.encoder, agents)}
         net = replace(settings.net, num_places=places, num_agents=agents, **reads)
         return replace(settings, map=self.map, net=net)
 
-    def _enemies(self, eyes: VideoEncoderSettings, players: int) -> int:
-        """How many of them these eyes tell apart, which must know the places and players that are here."""
-        known, here = EyesNet.load(str(eyes.weights)).settings, (len(self.plan.places), players)
+    def _enemies(self, reader: VideoEncoderSettings, players: int) -> int:
+        """How many of them this frame reader tells apart, which must know the places and players that are here."""
+        known, here = FrameReaderNet.load(str(reader.weights)).settings, (len(self.plan.places), players)
         if (known.places, known.players) != here:
             raise ConfigError(
-                f"these eyes know {known.places} places and {known.players} players, and matches on {self.map} in "
-                f"{self.data.folder} have {here[0]} and {here[1]}; give eyes that `reel train eyes` trained on them"
+                f"this frame reader knows {known.places} places and {known.players} players, and matches on {self.map} "
+                f"in {self.data.folder} have {here[0]} and {here[1]}; give one that `reel train frame-reader` trained "
+                "on them"
             )
         return known.enemies
 
     def names(self) -> bool:
-        """Whether frozen eyes tell all bodies of these matches apart."""
-        eyes = self.settings.encoder
-        if eyes.model_type != "eyes" or not eyes.freeze_backbone:
+        """Whether a frozen frame reader tells all bodies of these matches apart."""
+        if not _is_frozen_reader(self.settings.encoder):
             return False
-        known = EyesNet.load(str(eyes.weights)).settings
+        known = FrameReaderNet.load(str(self.settings.encoder.weights)).settings
         matches = [info for split, moments in self.moments.items() if split in LEAST for info in moments.matches]
         labels = [self.data.match(info.id).labels for info in matches]
         return {(each.alive.shape[1], each.enemy_alive.shape[1]) for each in labels} == {(known.players, known.enemies)}
 
 
-def eyes_of(settings: LocationTraining, device: str | torch.device = "cpu") -> Eyes:
-    """A frozen encoder looks itself; one that learns gets pictures."""
+def _is_frozen_reader(encoder: VideoEncoderSettings) -> bool:
+    return encoder.model_type == "frame-reader" and encoder.freeze_backbone
+
+
+def row_encoder_of(settings: LocationTraining, device: str | torch.device = "cpu") -> RowEncoder:
+    """A frozen encoder is run once over all rows; one that learns gets pictures."""
     if settings.encoder.freeze_backbone:
-        return FrozenEyes(settings.encoder, settings.samples, settings.picture_size, settings.looks, device)
+        return FrozenRowEncoder(
+            settings.encoder, settings.samples, settings.picture_size, settings.frames_per_row, device
+        )
     return Thumbnails(settings.samples, settings.picture_size)
 
 

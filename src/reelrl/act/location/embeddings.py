@@ -1,6 +1,6 @@
 """What players saw, ready for a net: every row of every match looked at once, and kept.
 
-    store = Store(eyes)                              # in the cache, or in a folder of your own
+    store = Store(encoder)                              # in the cache, or in a folder of your own
     clips = Clips.of(data, moments.matches, store)   # all rows of some matches, in memory
     clips.embeddings(moments.take(batch), "mean")    # [B, A, D]
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from reelrl.act.location.row_encoders import Eyes
+    from reelrl.act.location.row_encoders import RowEncoder
     from reelrl.act.location.samples import Moments
     from reelrl.act.recording.reader import Matches, MatchInfo
 
@@ -43,9 +43,9 @@ memory makes of all frames since the match began."""
 class Store:
     """Arrays of matches on disk. `make=False` takes what is there and looks at no video."""
 
-    def __init__(self, eyes: Eyes, folder: str | Path | None = None, *, make: bool = True) -> None:
-        self.eyes, self.make, self.own = eyes, make, folder is not None
-        key = hashlib.sha256(json.dumps(eyes.facts, sort_keys=True).encode()).hexdigest()
+    def __init__(self, encoder: RowEncoder, folder: str | Path | None = None, *, make: bool = True) -> None:
+        self.encoder, self.make, self.own = encoder, make, folder is not None
+        key = hashlib.sha256(json.dumps(encoder.facts, sort_keys=True).encode()).hexdigest()
         self.folder = Path(folder) if folder is not None else cache_dir() / "location" / key[:16]
 
     def path(self, info: MatchInfo) -> Path:
@@ -71,8 +71,8 @@ class Store:
                 f"{self.folder} has nothing for match {info.id} and making it was not allowed; "
                 "leave --precomputed out, with the videos at hand"
             )
-        found = self.eyes.look(data.match(info.id), on_rows)
-        checkpoint_file.save(own_path(path), 0, {"rows": found}, {"eyes": self.eyes.facts, "videos": info.digest})
+        found = self.encoder.encode(data.match(info.id), on_rows)
+        checkpoint_file.save(own_path(path), 0, {"rows": found}, {"encoder": self.encoder.facts, "videos": info.digest})
         return found
 
     def _load(self, path: Path, info: MatchInfo) -> NDArray[Any]:
@@ -81,9 +81,9 @@ class Store:
         except OSError as error:
             raise ContentError(explain_os_error(error, path, "read")) from error
         found = checkpoint_file.load(path)
-        facts = found.state.get("eyes", {})
+        facts = found.state.get("encoder", found.state.get("eyes", {}))  # "eyes" in files of version 0.1
         # Through JSON, which has lists where settings have tuples.
-        for name, wanted in json.loads(json.dumps(self.eyes.facts)).items():
+        for name, wanted in json.loads(json.dumps(self.encoder.facts)).items():
             if facts.get(name) != wanted:
                 raise ContentError(
                     f"{path} was made with {name} {facts.get(name)!r}, and {name} {wanted!r} is asked for"
@@ -96,9 +96,11 @@ class Store:
 class Clips:
     """The rows of some matches, in one table."""
 
-    def __init__(self, table: Tensor, players: NDArray[np.int64], counts: NDArray[np.int64], eyes: Eyes) -> None:
+    def __init__(
+        self, table: Tensor, players: NDArray[np.int64], counts: NDArray[np.int64], encoder: RowEncoder
+    ) -> None:
         """`players` and `counts` of rows are those of each match."""
-        self.table, self.eyes = table, eyes
+        self.table, self.encoder = table, encoder
         self._players, self._counts = players, counts
         self._starts = np.cumsum(players * counts) - players * counts
 
@@ -106,7 +108,7 @@ class Clips:
     def of(cls, data: Matches, matches: Sequence[MatchInfo], store: Store) -> Clips:
         """Look at what was not looked at yet, with a bar that says how long it takes."""
         new = [info for info in matches if not store.has(info)]
-        total = sum(info.players * -(-info.frames // store.eyes.stride) for info in new)
+        total = sum(info.players * -(-info.frames // store.encoder.stride) for info in new)
         with Progress("look", total, unit="frames") as progress:
             arrays = [_of_the_living(data, info, store, progress.update) for info in matches]
         shapes = {array.shape[2:] for array in arrays}
@@ -114,7 +116,7 @@ class Clips:
             raise ContentError(f"matches in {data.folder} give arrays of {sorted(shapes)}; record them alike")
         table = torch.from_numpy(np.concatenate([array.reshape(-1, *array.shape[2:]) for array in arrays]))
         players, counts = np.array([array.shape[:2] for array in arrays]).T
-        return cls(table, players, counts, store.eyes)
+        return cls(table, players, counts, store.encoder)
 
     @property
     def is_video(self) -> bool:
@@ -124,7 +126,7 @@ class Clips:
     def clip_shape(self) -> tuple[int, int, int, int]:
         """T, C, H and W of `video`."""
         channels, height, width = self.table.shape[1:]
-        return self.eyes.rows_per_clip, channels, height, width
+        return self.encoder.rows_per_clip, channels, height, width
 
     def width(self, pooling: Pooling) -> int:
         """D of `embeddings`."""
@@ -152,7 +154,7 @@ class Clips:
         With it, for each moment: which of the M it is in, and which row it is. The dead saw nothing: zeros.
         """
         matches, which = np.unique(moments.match, return_inverse=True)
-        steps, agents = moments.row // self.eyes.stride, moments.present.shape[1]
+        steps, agents = moments.row // self.encoder.stride, moments.present.shape[1]
         found = torch.zeros(len(matches), agents, int(steps.max()) + 1, self.table.shape[1])
         for one, match in zip(found, matches, strict=True):
             count, rows = self._counts[match], min(int(self._counts[match]), one.shape[1])
@@ -163,7 +165,7 @@ class Clips:
 
     def rows(self, moments: Moments) -> Tensor:
         """[N, A, rows of a clip, ...]"""
-        stride, frames = self.eyes.stride, self.eyes.rows_per_clip
+        stride, frames = self.encoder.stride, self.encoder.rows_per_clip
         steps = moments.row[:, None] // stride - np.arange(frames)[::-1]
         players = np.arange(moments.present.shape[1])
         start = self._starts[moments.match][:, None] + self._counts[moments.match][:, None] * players
@@ -177,5 +179,5 @@ class Clips:
 def _of_the_living(data: Matches, info: MatchInfo, store: Store, on_rows: Callable[[int], None]) -> NDArray[Any]:
     """The rows of a match, zero while the player is dead: its view is of no use then."""
     rows = store.rows(data, info, on_rows).copy()
-    rows[~data.match(info.id).labels.alive[:: store.eyes.stride].T] = 0
+    rows[~data.match(info.id).labels.alive[:: store.encoder.stride].T] = 0
     return rows

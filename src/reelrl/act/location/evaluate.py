@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from reelrl.act.location.baselines.frame_reader import SeenByEyes
+from reelrl.act.location.baselines.frame_reader import FrameReaderSightings
 from reelrl.act.location.baselines.simple import baselines
 from reelrl.act.location.contestants import TrainedNet, load_nets
 from reelrl.act.location.dataset import Scenes
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 Views = Literal["one", "all"]
 VIEWS: tuple[Views, ...] = ("one", "all")
+_BY_READER = "sightings by the frame reader"
 ALL_HEADS = "mean"
 """Stands for a head: the mean over all of them."""
 
@@ -103,13 +104,13 @@ def _contestants(
 ) -> Iterator[tuple[str, list[Answering]]]:
     """Names, and who answers: one for each seed."""
     known = baselines(scenes.data, scenes.plan, scenes.samples, one_view=views == "one")
-    eyes = {id(net.scenes): net for group in nets.values() for net in group}
-    for net in eyes.values():
+    readers = {id(net.scenes): net for group in nets.values() for net in group}
+    for net in readers.values():
         if not net.scenes.names():
             continue
-        name = "seen by the eyes" if len(eyes) == 1 else f"seen by the eyes of {net.folder.name}"
+        name = _BY_READER if len(readers) == 1 else f"{_BY_READER} of {net.folder.name}"
         by_matches = {moments.matches: net.scenes.clips[split] for split, moments in net.scenes.moments.items()}
-        known[name] = SeenByEyes(scenes.data, scenes.plan, scenes.samples, by_matches)
+        known[name] = FrameReaderSightings(scenes.data, scenes.plan, scenes.samples, by_matches)
     for name, baseline in known.items():
         baseline.fit(*seen_through(scenes.moments["train"], views))
         yield name, [lambda _, moments, pov: baseline.answer(moments, pov)]  # noqa: B023  # used before the next one

@@ -33,8 +33,8 @@ _METHOD = (
     "places. F1 is at thresholds chosen place by place on validation matches, and at 0.5. Calibration error is the "
     "mean distance between an answer and how often such answers come true. Intervals are 95 % bootstrap: matches are "
     "drawn again, and so are seeds; differences are on the same drawings. Baselines that see are told by the game the "
-    "exact place of whoever is on screen, and of who watches; the oracle is told of everybody. What is seen by the "
-    "eyes comes from the net's own."
+    "exact place of whoever is on screen, and of who watches; the oracle is told of everybody. Sightings by the frame "
+    "reader come from the net's own."
 )
 _RETRIEVAL = (
     "One player's view is the query; a teammate's view of the same moment is right. Wrong ones are other times of the "
@@ -76,7 +76,7 @@ def _calibration(evaluation: Evaluation) -> Html:
     for views in VIEWS:
         for head in HEADS[:2]:
             lines = [Line("perfect", [(0, 0), (1, 1)], colour="quiet", marker="none", dashed=True)]
-            names = ["seen in clip", *evaluation.nets]
+            names = ["sightings in the clip", *evaluation.nets]
             for number, name in enumerate(names):
                 points = evaluation.counts[views, name, head][0].reliability()
                 notes = [f"{name}: {count} answers near {said:.2f}, {true:.2f} true" for said, true, count in points]

@@ -1,8 +1,8 @@
-"""What eyes say of a place, number by number: of themselves, then of every body, players before enemies.
+"""What a frame reader says of a place, number by number: of the player, then of every body, players before enemies.
 
-own, view, east, north      how sure they are that the player is there; how much of the place is on the screen; and,
-                            as sure as that, the direction in which it looks, as cosine and sine
-there, for each body        how sure they are that it is there and on the screen
+own, view, east, north      how sure it is that the player is there; how much of the place is on the screen; and,
+                            as sure as that, the direction in which the player looks, as cosine and sine
+there, for each body        how sure it is that the body is there and on the screen
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def split(readings: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def surest(readings: Tensor) -> Tensor:
-    """Of looks [N, T, places, F], up to each: the player as it is then, and every body as it was seen most surely."""
+    """Of frames [N, T, places, F], up to each: the player as it is then, and every body as it was seen most surely."""
     own, bodies = split(readings)
     return torch.cat([own, bodies.cummax(1).values], -1)

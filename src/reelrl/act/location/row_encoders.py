@@ -1,4 +1,4 @@
-"""How the rows of a match are looked at before a net sees them: by a frozen encoder, or as small pictures.
+"""How the rows of a match are encoded before a net sees them: by a frozen encoder, or as small pictures.
 
 A frozen encoder gives embeddings, which are all the net then needs. A net that trains its own encoder needs pictures.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from reelrl.act.video.encoder import ENCODERS, ClipShape, encode_frozen, frozen_video_encoder
+from reelrl.act.video.encoder import ENCODERS, FORMER_ENCODERS, ClipShape, encode_frozen, frozen_video_encoder
 from reelrl.errors import ConfigError
 from reelrl.names import resolve
 from reelrl.settings import config
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 64  # rows that are decoded and encoded together
 
 
-class Eyes(Protocol):
+class RowEncoder(Protocol):
     """Turns the rows of a match, `stride` apart, into arrays."""
 
     stride: int
@@ -39,16 +39,16 @@ class Eyes(Protocol):
     facts: dict[str, Any]
     """All that the arrays depend on, besides the videos."""
 
-    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[Any]:
+    def encode(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[Any]:
         """[players, rows, ...]; `on_rows` hears how many are done."""
         ...
 
 
-class FrozenEyes:
+class FrozenRowEncoder:
     """An encoder that does not learn: [players, rows, embed_dim], in half precision.
 
-    An encoder that looks at each frame alone does so `looks` times from one row to the next, and says last what it has
-    to say of them; any other looks at a whole clip.
+    A frame reader reads `frames_per_row` frames from one row to the next, and says last what it has to say of them; an
+    encoder of clips gets a whole clip.
     """
 
     def __init__(
@@ -56,26 +56,32 @@ class FrozenEyes:
         encoder: VideoEncoderSettings,
         samples: SampleSettings,
         size: tuple[int, int] | None = None,
-        looks: int = 1,
+        frames_per_row: int = 1,
         device: str | torch.device = "cpu",
     ) -> None:
         self.encoder, self.size, self.stride, self.device = encoder, size, samples.stride, device
         alone = resolve(ENCODERS, encoder.model_type, foreign=True).per_frame
-        if looks > 1 and encoder.model_type != "eyes":
-            raise ConfigError(f"looks is {looks}; only eyes of `reel train eyes` put several looks together")
-        if self.stride % looks:
-            raise ConfigError(f"looks is {looks}, and rows are {self.stride} apart; give a number that divides it")
-        self._frames, self._apart = (looks, self.stride // looks) if alone else (samples.frames, self.stride)
+        if frames_per_row > 1 and encoder.model_type != "frame-reader":
+            raise ConfigError(
+                f"frames_per_row is {frames_per_row}; only a frame reader puts several frames together: give 1, or "
+                "--frame-reader RUN"
+            )
+        if self.stride % frames_per_row:
+            raise ConfigError(
+                f"frames_per_row is {frames_per_row}, and rows are {self.stride} frames apart; give a number that "
+                "divides it"
+            )
+        one_row = (frames_per_row, self.stride // frames_per_row)
+        self._frames, self._apart = one_row if alone else (samples.frames, self.stride)
         self.rows_per_clip = samples.frames if alone else 1
         self.facts: dict[str, Any] = {
-            # Weights by what they are: the same file elsewhere is the same encoder, another one there is not.
-            "encoder": config.to_mapping(replace(encoder, weights=None)) | {"weights": _digest(encoder.weights)},
+            "encoder": _facts(encoder),
             "stride": self.stride,
             "frames": [self._frames, self._apart],
             "pictures": list(size) if size else None,
         }
 
-    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
+    def encode(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
         return np.stack([np.concatenate(list(self._player(match, p, on_rows))) for p in range(match.info.players)])
 
     def _player(self, match: Match, player: int, on_rows: Callable[[int], None]) -> Iterator[NDArray[np.float16]]:
@@ -98,7 +104,7 @@ class Thumbnails:
         self.size, self.stride, self.rows_per_clip = size, samples.stride, samples.frames
         self.facts: dict[str, Any] = {"pictures": list(size) if size else None, "stride": self.stride}
 
-    def look(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
+    def encode(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
         rows = np.arange(0, match.info.frames, self.stride)
         players = []
         for player in range(match.info.players):
@@ -118,6 +124,15 @@ def _pictures(match: Match, player: int, rows: NDArray[np.int64], size: tuple[in
 
         pictures = np.stack([cv2.resize(each, size[::-1], interpolation=cv2.INTER_AREA) for each in pictures])
     return np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))
+
+
+def _facts(encoder: VideoEncoderSettings) -> dict[str, Any]:
+    """What an encoder gives depends on; written as in version 0.1, so that embeddings made then are found again."""
+    former = {today: before for before, today in FORMER_ENCODERS.items()}
+    facts = config.to_mapping(replace(encoder, weights=None))
+    facts["model_type"] = former.get(encoder.model_type, encoder.model_type)
+    # Weights by what they are: the same file elsewhere is the same encoder, another one there is not.
+    return facts | {"weights": _digest(encoder.weights)}
 
 
 def _digest(weights: str | None) -> str | None:

@@ -15,6 +15,7 @@ from reelrl.storage.files import atomic_path, explain_os_error
 from reelrl.storage.regular_files import check_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Any
 
@@ -30,14 +31,20 @@ def save_net(net: nn.Module, key: str, path: str | Path) -> None:
         save_file(tensors, temporary, {key: config.dumps(net.settings)})  # type: ignore[arg-type]
 
 
-def load_net(net_type: type[Net], settings_type: type[Any], key: str, path: str | Path, *, name: str, give: str) -> Net:
-    """The net that `save_net` wrote, ready to answer; where there is none, `name` and `give` go into the error."""
+def load_net(
+    net_type: type[Net], settings_type: type[Any], keys: Sequence[str], path: str | Path, *, name: str, give: str
+) -> Net:
+    """The net that `save_net` wrote, ready to answer; where there is none, `name` and `give` go into the error.
+
+    `keys` is what `save_net` calls its kind, and then what earlier versions did.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         check_regular(path, follow_links=True)
         with safe_open(path, "pt") as file:
-            text = (file.metadata() or {})[key]
+            metadata = file.metadata() or {}
+            text = metadata[next((key for key in keys if key in metadata), keys[0])]
             tensors = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118
         broken = [each for each, tensor in tensors.items() if not tensor.isfinite().all()]
         if broken:

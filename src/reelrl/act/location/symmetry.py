@@ -32,7 +32,7 @@ class Symmetry:
     turn: NDArray[np.float64]
 
     def readings(self, histories: Tensor) -> Tensor:
-        """What eyes would have read [..., places * F], had all been turned."""
+        """What a frame reader would have read [..., places * F], had all been turned."""
         by_place = torch.unflatten(histories, -1, (len(self.places), -1))[..., torch.from_numpy(self.places), :]
         turn = torch.from_numpy(self.turn.T).to(histories)
         own, bodies = split(by_place)

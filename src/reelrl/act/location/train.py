@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -60,6 +60,8 @@ def usual_net() -> LocationNetSettings:
 class LocationTraining:
     """What is learned from, and how."""
 
+    ALIASES: ClassVar[dict[str, str]] = {"looks": "frames_per_row"}
+
     data: str
     map: str | None = None
     """Whose places are learned; None: the one map that the training matches are on."""
@@ -68,8 +70,8 @@ class LocationTraining:
     """Frozen: frames are encoded once and kept. Not frozen: it learns with the net, from pictures."""
     picture_size: tuple[int, int] | None = None
     """Height and width that pictures are shrunk to before an encoder sees them; None: as they were recorded."""
-    looks: int = 1
-    """How often eyes look from one row of `samples` to the next."""
+    frames_per_row: int = 1
+    """Frames that a frame reader reads from one row of `samples` to the next."""
     pooling: Pooling = "mean+last"
     """How a frozen encoder's embeddings of frames become one: a clip's mean, the newest, both, or a memory of all."""
     net: LocationNetSettings = field(default_factory=usual_net)
@@ -92,7 +94,7 @@ class LocationTraining:
     weight_decay: float = 0.05
 
     def __post_init__(self) -> None:
-        for name in ("looks", "epochs", "patience", "matches_per_batch", "moments_of_each", "answers"):
+        for name in ("frames_per_row", "epochs", "patience", "matches_per_batch", "moments_of_each", "answers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
         for name in ("apart_s", "weight_decay", "by_name"):
@@ -107,9 +109,11 @@ class LocationTraining:
 
 
 def with_memory(settings: LocationTraining) -> LocationTraining:
-    """The settings for what eyes say of each place, as validation matches chose them (docs/location.md)."""
+    """The settings for what a frame reader says of each place, as validation matches chose them (docs/location.md)."""
     net = replace(settings.net, fusion="attention", proj_dim=64, fused_agent_dim=48, hidden_dim=48)
-    return replace(settings, pooling="memory", looks=2, net=net, epochs=10, moments_of_each=20, answers=4, lr=2e-3)
+    return replace(
+        settings, pooling="memory", frames_per_row=2, net=net, epochs=10, moments_of_each=20, answers=4, lr=2e-3
+    )
 
 
 class LocationTrainer(EpochTrainer):

@@ -21,7 +21,7 @@ _LAYERS = ((8, 4), (4, 2), (3, 1))  # kernel and stride; the last is repeated
 
 
 class Cnn(VideoEncoder):
-    """Convolutions over the frames stacked as channels, then one layer: the eyes of most agents that learn games."""
+    """Convolutions over the frames stacked as channels, then one layer: the encoder of most agents that learn games."""
 
     per_frame = False
 
@@ -105,7 +105,7 @@ class _Block(nn.Module):
         return answer
 
 
-class StreamingAutoEncoderEyes(VideoEncoder):
+class AutoEncoderBackbone(VideoEncoder):
     """The three embeddings of our streaming autoencoder, side by side, of each frame."""
 
     per_frame = True

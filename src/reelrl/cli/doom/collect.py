@@ -120,5 +120,5 @@ def _check(folder: str) -> int:
     output.line("data", folder, f"{len(data.matches)} matches ({', '.join(counts)})", f"{size / 1e6:.1f} MB")
     output.line("files", len(files), "all as they were written")
     if {"train", "val"} <= by_split.keys():
-        output.next_command(f"reel train eyes {folder}")
+        output.next_command(f"reel train frame-reader {folder}")
     return DONE

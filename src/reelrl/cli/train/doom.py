@@ -130,12 +130,12 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
     height, width = task.picture_size
     sees = f"{task.frame_stack} frames of {height} x {width}"
     output.line("match", task.config_path, f"{task.num_players} players", sees, f"an action every {task.skip} tics")
-    eyes = experiment.model_config.video_encoder_cfg
+    encoder = experiment.model_config.video_encoder_cfg
     frozen = "frozen, encoded once per frame" if task.frozen_encoder else ""
     weight = experiment.contrastive_weight
     beside = [f"contrastive weight {weight:g}"] if weight else []
     output.line(
-        "learn", experiment.algorithm_name, f"eyes {eyes['model_type']}", *([frozen] if frozen else []), *beside
+        "learn", experiment.algorithm_name, f"encoder {encoder['model_type']}", *([frozen] if frozen else []), *beside
     )
     if resumed:
         found = run_folder.resume()

@@ -1,6 +1,6 @@
 """Train a net that knows where everybody is, from what some players of a recorded match see.
 
-reel train location DATA --eyes runs/0001                    with eyes of `reel train eyes`; a frame is encoded once
+reel train location DATA --frame-reader runs/0001            on what a run of `reel train frame-reader` reads, once
 reel train location DATA                                     the same with EfficientNet-Lite0, which saw other pictures
 reel train location DATA --contrastive-weight 0.1            views of one moment are brought together besides
 reel train location DATA --config location-video             an encoder that learns with the net, from pictures
@@ -34,9 +34,9 @@ _TOLD = {"location": "loss/location", "contrastive": "loss/contrastive", "precis
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="matches that `reel collect doom` recorded")
-    add("--eyes", metavar="RUN", help="a run of `reel train eyes`, whose encoder is used frozen")
+    add("--frame-reader", metavar="RUN", help="a run of `reel train frame-reader`, whose net is used frozen")
     add("--contrastive-weight", type=float, metavar="W", help="of the contrastive term, per pair of views (default 0)")
-    add("--epochs", type=int, metavar="N", help="at most so many (default 40; with --eyes 10)")
+    add("--epochs", type=int, metavar="N", help="at most so many (default 40; with --frame-reader 10)")
     add("--embeddings", metavar="FOLDER", help="keep embeddings there, and take those that are (default: the cache)")
     add("--precomputed", action="store_true", help="look at no video: all embeddings must be there")
     options.add_settings(parser)
@@ -80,7 +80,10 @@ def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
         settings, seed = before
         settings = replace(settings, data=args.data) if args.data else settings
     elif args.data:
-        settings, seed = options.settings_from(args, _with_eyes(args, LocationTraining(data=args.data))), args.seed
+        settings, seed = (
+            options.settings_from(args, _with_frame_reader(args, LocationTraining(data=args.data))),
+            args.seed,
+        )
     else:
         raise ConfigError("no data to learn from; give the folder that `reel collect doom` wrote, or --resume RUN")
     if args.contrastive_weight is not None and not args.resume:
@@ -89,28 +92,31 @@ def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:
     return (settings if args.epochs is None else replace(settings, epochs=args.epochs)), seed
 
 
-def _with_eyes(args: argparse.Namespace, settings: LocationTraining) -> LocationTraining:
-    """The settings with the eyes of another run, frozen, and a memory of what they read off every frame."""
-    from reelrl.act.location.frame_reader.train import WEIGHTS, EyesTraining
+def _with_frame_reader(args: argparse.Namespace, settings: LocationTraining) -> LocationTraining:
+    """The settings with the frame reader of another run, frozen, and a memory of what it reads off every frame."""
+    from reelrl.act.location.frame_reader.train import FrameReaderTraining, weights_of
     from reelrl.act.location.train import with_memory
     from reelrl.act.video.encoder import VideoEncoderSettings
     from reelrl.runs.folder import RunFolder
 
-    if not args.eyes:
+    if not args.frame_reader:
         return settings
-    folder = RunFolder(args.eyes)
-    if folder.stage != "eyes":
-        raise ConfigError(f"--eyes {args.eyes} is a run of `reel train {folder.stage}`; give one of `reel train eyes`")
-    weights = str(folder.artifact(WEIGHTS))
-    encoder = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=weights)
+    folder = RunFolder(args.frame_reader)
+    if folder.stage != "frame-reader":
+        raise ConfigError(
+            f"--frame-reader {args.frame_reader} is a run of `reel train {folder.stage}`; give one of `reel train "
+            "frame-reader`"
+        )
+    weights = str(weights_of(folder))
+    encoder = VideoEncoderSettings(model_type="frame-reader", freeze_backbone=True, weights=weights)
     try:
-        learned = folder.settings(EyesTraining)
+        learned = folder.settings(FrameReaderTraining)
     except ConfigError as error:
         raise ConfigError(
-            f"--eyes {args.eyes} was made by another version ({error}); train eyes anew: "
-            f"reel train eyes {settings.data}"
+            f"--frame-reader {args.frame_reader} was made by another version ({error}); train one anew: "
+            f"reel train frame-reader {settings.data}"
         ) from error
-    # Eyes know the places of one map alone.
+    # A frame reader knows the places of one map alone.
     settings = replace(settings, encoder=encoder, map=learned.map, picture_size=learned.picture_size)
     return with_memory(settings)
 
@@ -135,7 +141,7 @@ def _introduce(args: argparse.Namespace, trainer: LocationTrainer) -> None:
     counts = [f"{split} matches {len(m.matches)}, moments {len(m)}" for split, m in scenes.moments.items()]
     output.line("data", settings.data, places, *counts)
     frozen = "frozen, encoded once per frame" if settings.encoder.freeze_backbone else "learns with the net"
-    output.line("eyes", settings.encoder.model_type, frozen, f"clips of {settings.samples.frames} frames")
+    output.line("input", settings.encoder.model_type, frozen, f"clips of {settings.samples.frames} frames")
     term = settings.net.contrastive
     output.line("term", "contrastive", f"weight {term.loss_weight:g}" if term.enable else "off")
     if args.resume:

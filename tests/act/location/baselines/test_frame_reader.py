@@ -1,4 +1,4 @@
-"""The last visible place as eyes saw it, against a slow look back through what they said."""
+"""The last visible place as a frame reader saw it, against a slow look back through what it said."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from reelrl.act.location.baselines.frame_reader import SeenByEyes
-from reelrl.act.location.baselines.simple import LastSeen
+from reelrl.act.location.baselines.frame_reader import FrameReaderSightings
+from reelrl.act.location.baselines.simple import LastSighting
 from reelrl.act.location.embeddings import Clips
 from reelrl.act.location.readings import OF_SELF, readings_of
 from reelrl.act.location.row_encoders import Thumbnails
@@ -29,7 +29,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> MatchData:
 
 
 def readings(data: MatchData, stride: int) -> list[NDArray[np.float32]]:
-    """What perfect eyes say of each match: [players, steps, places, F]."""
+    """What a perfect frame reader says of each match: [players, steps, places, F]."""
     found = []
     for info in data.matches:
         labels = data.match(info.id).labels
@@ -52,15 +52,15 @@ def clips_of(said: list[NDArray[np.float32]], samples: SampleSettings) -> Clips:
     return Clips(table, players, steps, Thumbnails(samples))
 
 
-def test_perfect_eyes_that_always_look_know_what_the_game_tells(data: MatchData) -> None:
+def test_a_perfect_reader_of_every_frame_knows_what_the_game_tells(data: MatchData) -> None:
     samples = SampleSettings(frames=2, stride=1, ahead_s=1.0)
     moments = Moments.of(data, data.matches, samples, PLAN)
-    eyes = SeenByEyes(data, PLAN, samples, {moments.matches: clips_of(readings(data, 1), samples)})
-    game = LastSeen(data, PLAN, samples, None)
+    reader = FrameReaderSightings(data, PLAN, samples, {moments.matches: clips_of(readings(data, 1), samples)})
+    game = LastSighting(data, PLAN, samples, None)
     views, pov = moments.single_views()
-    for asked, eyes_of_all in ((views, pov), (moments, moments.present)):
+    for asked, watching in ((views, pov), (moments, moments.present)):
         for head in ("mates_now", "enemies_ahead"):
-            pairs = zip(eyes._asked(asked, eyes_of_all, head), game._asked(asked, eyes_of_all, head), strict=True)
+            pairs = zip(reader._asked(asked, watching, head), game._asked(asked, watching, head), strict=True)
             for ours, theirs in pairs:
                 assert (ours.known == theirs.known).all()
                 assert (ours.found == theirs.found).all()
@@ -75,16 +75,16 @@ def test_sightings_are_those_of_a_slow_look_back(data: MatchData) -> None:
     said[1][..., len(OF_SELF) :] *= 0.5  # 0.45: not sure enough
     said[1][:, 4, 2, len(OF_SELF) + 4] = 0.8  # but for one
     moments = Moments.of(data, data.matches, samples, PLAN)
-    eyes = SeenByEyes(data, PLAN, samples, {moments.matches: clips_of(said, samples)})
+    reader = FrameReaderSightings(data, PLAN, samples, {moments.matches: clips_of(said, samples)})
     for match, each in enumerate(said):
-        sights = eyes.sights(moments.take(np.flatnonzero(moments.match == match)))
+        sightings = reader.sightings(moments.take(np.flatnonzero(moments.match == match)))
         for row in moments.row[moments.match == match]:
             for player in range(PLAYERS):
-                assert sights.own[row, player] == each[player, row // 3, :, 0].argmax()
+                assert sightings.own[row, player] == each[player, row // 3, :, 0].argmax()
                 for body in range(BODIES):
                     wanted = (-1, -1)
                     for step in range(row // 3 + 1):
                         sure = each[player, step, :, len(OF_SELF) + body]
                         if body != player and sure.max() > 0.5:
                             wanted = (3 * step, int(sure.argmax()))
-                    assert (sights.last[row, player, body], sights.seen_at[row, player, body]) == wanted
+                    assert (sightings.last[row, player, body], sightings.seen_at[row, player, body]) == wanted

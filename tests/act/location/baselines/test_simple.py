@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reelrl.act.location.baselines.linear_reader import LinearReading
-from reelrl.act.location.baselines.simple import AGES_S, LastSeen, Nameless, Prior, Sights, baselines
+from reelrl.act.location.baselines.simple import AGES_S, AnonymousSightings, LastSighting, Prior, Sightings, baselines
 from reelrl.act.location.model.net import HEADS
 from reelrl.act.location.precision import average_precision, mean_precision
 from reelrl.act.location.samples import Moments, SampleSettings, places_of
@@ -49,17 +49,17 @@ def test_the_prior_answers_how_often_each_place_holds_somebody(moments: Moments)
 
 def test_a_sighting_is_remembered_with_its_row() -> None:
     labels = labels_of(3, rows=60, players=2, enemies=0)
-    sights = Sights.of(labels, PLAN)
+    sightings = Sightings.of(labels, PLAN)
     rooms = rooms_of(labels)
     together = np.flatnonzero(rooms[:, 0] == rooms[:, 1])
     for row in range(60):
         before = together[together <= row]
-        assert sights.last[row, 0, 1] == (before[-1] if len(before) else -1)
+        assert sightings.last[row, 0, 1] == (before[-1] if len(before) else -1)
 
 
 def test_the_oracle_is_certain_about_now_and_not_about_later(data: MatchData, moments: Moments) -> None:
     views, pov = moments.single_views()
-    found = score(LastSeen(data, PLAN, SAMPLES, None, everybody=True), views, pov)
+    found = score(LastSighting(data, PLAN, SAMPLES, None, everybody=True), views, pov)
     assert found["mates_now"] == found["enemies_now"] == 1
     assert 0.5 < found["mates_ahead"] < 1
 
@@ -68,16 +68,16 @@ def test_the_more_is_known_the_better_the_answer(data: MatchData, moments: Momen
     views, pov = moments.single_views()
     known = baselines(data, PLAN, SAMPLES, one_view=True)
     means = {name: np.mean(list(score(each, views, pov).values())) for name, each in known.items()}
-    assert means["prior"] < means["seen in clip"] < means["last seen"] < means["oracle"]
-    assert means["prior"] < means["nameless"] < means["oracle"]
+    assert means["prior"] < means["sightings in the clip"] < means["sightings in the whole match"] < means["oracle"]
+    assert means["prior"] < means["anonymous sightings"] < means["oracle"]
 
 
-def test_who_is_nameless_was_somewhere_some_time_ago(data: MatchData, moments: Moments) -> None:
+def test_who_was_seen_anonymously_was_somewhere_some_time_ago(data: MatchData, moments: Moments) -> None:
     """By a plain loop over the rows: when one of a kind was last in the same room as the player."""
     views, pov = moments.single_views()
     views, pov = views.take(np.arange(0, len(views), 37)), pov[::37]
     for mates, others in ((True, slice(0, 3)), (False, slice(3, None))):
-        kinds = Nameless(data, PLAN)._kinds(views, pov, mates=mates)
+        kinds = AnonymousSightings(data, PLAN)._kinds(views, pov, mates=mates)
         for number, player in enumerate(pov.argmax(1)):
             labels = data.match(views.matches[views.match[number]].id).labels
             where = np.concatenate([rooms_of(labels), places_of(PLAN, labels.enemy_position, labels.enemy_alive)], 1)
@@ -91,12 +91,12 @@ def test_who_is_nameless_was_somewhere_some_time_ago(data: MatchData, moments: M
 
 
 def test_who_watches_knows_where_it_is(data: MatchData, moments: Moments) -> None:
-    """With all eyes open everybody's place is known, seen by others or not; with one view nothing is asked of it."""
+    """With all watching everybody's place is known, seen by others or not; with one view nothing is asked of it."""
     for memory_rows in (0, None):
-        found = score(LastSeen(data, PLAN, SAMPLES, memory_rows), moments, moments.present)
+        found = score(LastSighting(data, PLAN, SAMPLES, memory_rows), moments, moments.present)
         assert found["mates_now"] > 0.99
     two = np.tile([True, True, False], (len(moments), 1))
-    for asked in LastSeen(data, PLAN, SAMPLES, 0)._asked(moments, two, "mates_now"):
+    for asked in LastSighting(data, PLAN, SAMPLES, 0)._asked(moments, two, "mates_now"):
         assert asked.known[:, :2].all()
         assert (asked.seen_at[:, :2] == asked.found[:, :2]).all()
         assert not asked.known[:, 2].all()
@@ -117,7 +117,7 @@ def test_a_linear_layer_reads_what_is_there(moments: Moments) -> None:
 
 def test_answers_from_sightings_are_calibrated(data: MatchData, moments: Moments) -> None:
     views, pov = moments.single_views()
-    baseline = LastSeen(data, PLAN, SAMPLES, None)
+    baseline = LastSighting(data, PLAN, SAMPLES, None)
     baseline.fit(views, pov)
     said, truth = baseline.answer(views, pov), views.targets(pov)
     for head in HEADS:
@@ -129,7 +129,7 @@ def test_answers_from_sightings_are_calibrated(data: MatchData, moments: Moments
 
 def test_nobody_is_asked_where_oneself_is(data: MatchData, moments: Moments) -> None:
     views, pov = moments.single_views()
-    for asked in LastSeen(data, PLAN, SAMPLES, None)._asked(views, pov, "mates_now"):
+    for asked in LastSighting(data, PLAN, SAMPLES, None)._asked(views, pov, "mates_now"):
         own = pov[asked.moments]
         assert (asked.found[:, :3][own] == -1).all()
         assert (asked.found[:, :3][~own] == views.player_places[asked.moments][~own]).all()

@@ -1,4 +1,4 @@
-"""What eyes say by place, where on the screen, and what they refuse."""
+"""What a frame reader says by place, where on the screen, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from reelrl.act.location.frame_reader.in_view import in_view
 from reelrl.act.location.frame_reader.labelled_frames import CELLS, cells_of, on_columns
-from reelrl.act.location.frame_reader.net import OF_A_PLACE, EyesNet, EyesSettings, somebody
+from reelrl.act.location.frame_reader.net import OF_A_PLACE, FrameReaderNet, FrameReaderSettings, somebody
 from reelrl.act.location.readings import readings_of, split, surest
 from reelrl.act.video.encoder import ClipShape, VideoEncoderSettings, make_video_encoder
 from reelrl.errors import CheckpointError, ConfigError
@@ -26,9 +26,9 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def net(**changes: Any) -> EyesNet:
+def net(**changes: Any) -> FrameReaderNet:
     torch.manual_seed(0)
-    return EyesNet(EyesSettings(**{**SMALL, **changes})).eval()
+    return FrameReaderNet(FrameReaderSettings(**{**SMALL, **changes})).eval()
 
 
 def pictures(count: int = 3) -> torch.Tensor:
@@ -71,27 +71,29 @@ def test_odds_of_columns_add_up() -> None:
     assert found[0, 0] == pytest.approx(-10 + np.log(5), abs=1e-3)
 
 
-def test_eyes_are_an_encoder_of_each_frame(tmp_path: Path) -> None:
+def test_a_frame_reader_is_an_encoder_of_each_frame(tmp_path: Path) -> None:
     model = net()
-    model.save(tmp_path / "eyes.safetensors")
-    settings = VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=str(tmp_path / "eyes.safetensors"))
+    model.save(tmp_path / "reader.safetensors")
+    settings = VideoEncoderSettings(
+        model_type="frame-reader", freeze_backbone=True, weights=str(tmp_path / "reader.safetensors")
+    )
     encoder = make_video_encoder(settings, ClipShape(2, 3, 24, 32)).eval()
     video = pictures(6).unflatten(0, (3, 2))  # type: ignore[no-untyped-call]
     with torch.no_grad():
         torch.testing.assert_close(encoder(video)[1, 0], model.readings(video[1, :1])[0].flatten())
     assert encoder.embed_dim == 4 * readings_of(5)
-    with pytest.raises(ConfigError, match="these eyes see RGB pictures of 24 x 32"):
+    with pytest.raises(ConfigError, match="takes RGB frames of 24 x 32"):
         make_video_encoder(settings, ClipShape(1, 3, 48, 32))
-    with pytest.raises(ConfigError, match="eyes must have been trained"):
-        make_video_encoder(VideoEncoderSettings(model_type="eyes"), ClipShape(1, 3, 24, 32))
+    with pytest.raises(ConfigError, match="a frame reader must have been trained"):
+        make_video_encoder(VideoEncoderSettings(model_type="frame-reader"), ClipShape(1, 3, 24, 32))
 
 
-def test_a_file_that_holds_no_eyes_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"eyes\.safetensors"):
-        EyesNet.load(tmp_path / "eyes.safetensors")
-    (tmp_path / "eyes.safetensors").write_bytes(b"\x80\x04pickle")
-    with pytest.raises(CheckpointError, match="holds no eyes"):
-        EyesNet.load(tmp_path / "eyes.safetensors")
+def test_a_file_that_holds_no_frame_reader_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"reader\.safetensors"):
+        FrameReaderNet.load(tmp_path / "reader.safetensors")
+    (tmp_path / "reader.safetensors").write_bytes(b"\x80\x04pickle")
+    with pytest.raises(CheckpointError, match="holds no frame reader"):
+        FrameReaderNet.load(tmp_path / "reader.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,6 @@ def test_sizes_that_no_net_can_have_are_refused(tmp_path: Path) -> None:
 
     model = net()
     text = config.dumps(model.settings).replace("embed_dim: 8", f"embed_dim: {2**63}")
-    save_file({}, tmp_path / "eyes.safetensors", {"eyes": text})
-    with pytest.raises(CheckpointError, match=r"eyes.safetensors holds no eyes"):
-        EyesNet.load(tmp_path / "eyes.safetensors")
+    save_file({}, tmp_path / "reader.safetensors", {"frame-reader": text})
+    with pytest.raises(CheckpointError, match=r"reader.safetensors holds no frame reader"):
+        FrameReaderNet.load(tmp_path / "reader.safetensors")

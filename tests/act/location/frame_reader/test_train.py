@@ -1,4 +1,4 @@
-"""Eyes learn what is on pictures, and serve the location net frozen."""
+"""A frame reader learns what is on frames, and serves the location net frozen."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from reelrl.act.location.baselines.frame_reader import SeenByEyes
+from reelrl.act.location.baselines.frame_reader import FrameReaderSightings
 from reelrl.act.location.baselines.simple import Prior
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.epochs import schedule
 from reelrl.act.location.frame_reader.labelled_frames import _across, told_apart
-from reelrl.act.location.frame_reader.net import OF_A_PLACE, EyesNet, EyesSettings
-from reelrl.act.location.frame_reader.train import WEIGHTS, EyesTrainer, EyesTraining, open_glances, shaken
+from reelrl.act.location.frame_reader.net import OF_A_PLACE, FrameReaderNet, FrameReaderSettings
+from reelrl.act.location.frame_reader.train import (
+    WEIGHTS,
+    FrameReaderTrainer,
+    FrameReaderTraining,
+    open_labelled_frames,
+    shaken,
+)
 from reelrl.act.location.precision import mean_precision
-from reelrl.act.location.row_encoders import FrozenEyes
+from reelrl.act.location.row_encoders import FrozenRowEncoder
 from reelrl.act.location.samples import Moments, SampleSettings
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.video.encoder import VideoEncoderSettings
@@ -32,11 +38,11 @@ from tests.act.location.written_matches import HEIGHT, PLAN, WIDTH, rooms_of, wr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reelrl.act.location.frame_reader.labelled_frames import Glances
+    from reelrl.act.location.frame_reader.labelled_frames import LabelledFrames
 
 pytestmark = pytest.mark.slow
 
-SMALL = EyesSettings(channels=(8, 8), blocks=(0, 0), embed_dim=32, column_dim=16, dropout=0.0)
+SMALL = FrameReaderSettings(channels=(8, 8), blocks=(0, 0), embed_dim=32, column_dim=16, dropout=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -47,45 +53,43 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
-    monkeypatch.setenv("REELRL_CACHE", str(tmp_path_factory.getbasetemp() / "eyes-cache"))
+    monkeypatch.setenv("REELRL_CACHE", str(tmp_path_factory.getbasetemp() / "frame-reader-cache"))
 
 
-def settings_of(folder: Path) -> EyesTraining:
-    return EyesTraining(data=str(folder), net=SMALL, stride=2, epochs=8, batch=16, lr=5e-3)
+def settings_of(folder: Path) -> FrameReaderTraining:
+    return FrameReaderTraining(data=str(folder), net=SMALL, stride=2, epochs=8, batch=16, lr=5e-3)
 
 
-def trainer_of(settings: EyesTraining, glances: dict[str, Glances], root: Path) -> EyesTrainer:
-    run = Run.create(root, settings, stage="eyes", name="eyes", seed=0, tensorboard=False)
-    return EyesTrainer(settings, 0, run, glances)
+def trainer_of(settings: FrameReaderTraining, frames: dict[str, LabelledFrames], root: Path) -> FrameReaderTrainer:
+    run = Run.create(root, settings, stage="frame-reader", name="frame-reader", seed=0, tensorboard=False)
+    return FrameReaderTrainer(settings, 0, run, frames)
 
 
 def frozen(path: object) -> VideoEncoderSettings:
-    return VideoEncoderSettings(model_type="eyes", freeze_backbone=True, weights=str(path))
+    return VideoEncoderSettings(model_type="frame-reader", freeze_backbone=True, weights=str(path))
 
 
-def test_a_glance_says_what_the_recording_says(folder: Path) -> None:
-    settings, found = open_glances(settings_of(folder))
-    glances = found["val"]
+def test_a_labelled_frame_says_what_the_recording_says(folder: Path) -> None:
+    settings, found = open_labelled_frames(settings_of(folder))
+    frames = found["val"]
     assert (settings.map, settings.net.places, settings.net.picture) == ("four-rooms", 4, (24, 32))
     data = MatchData.open(folder)
     info = next(each for each in data.matches if each.split == "val")
     labels = data.match(info.id).labels
     rooms = rooms_of(labels)[::2]
-    assert len(glances) == rooms.size
+    assert len(frames) == rooms.size
     first = slice(0, len(rooms))  # player 0
-    assert (glances.cell[first].numpy() // OF_A_PLACE == rooms[:, 0]).all()
-    assert (glances.heading[first] == 0).all()
+    assert (frames.cell[first].numpy() // OF_A_PLACE == rooms[:, 0]).all()
+    assert (frames.heading[first] == 0).all()
     assert (settings.net.players, settings.net.enemies) == (3, 2)
-    mates = (glances.seen_cell[first] >= 0) & (glances.seen_body[first] < 3)
+    mates = (frames.seen_cell[first] >= 0) & (frames.seen_body[first] < 3)
     assert (mates.sum(1).numpy() == labels.sees_mate[::2, 0].sum(1)).all()
-    enemies = (glances.seen_cell[first] >= 0) & (glances.seen_body[first] >= 3)
+    enemies = (frames.seen_cell[first] >= 0) & (frames.seen_body[first] >= 3)
     assert (enemies.sum(1).numpy() == labels.sees_enemy[::2, 0].sum(1)).all()
-    second = ((glances.seen_cell[first] >= 0) & (glances.seen_body[first] == 4)).any(1)
+    second = ((frames.seen_cell[first] >= 0) & (frames.seen_body[first] == 4)).any(1)
     assert (second.numpy() == labels.sees_enemy[::2, 0, 1]).all()
-    assert (
-        glances.seen_cell[first][mates] // OF_A_PLACE == glances.cell[first, None].expand_as(mates)[mates] // 9
-    ).all()
-    assert (glances.pictures[0].numpy() == data.match(info.id).frames(0, [0])[0].transpose(2, 0, 1)).all()
+    assert (frames.seen_cell[first][mates] // OF_A_PLACE == frames.cell[first, None].expand_as(mates)[mates] // 9).all()
+    assert (frames.pictures[0].numpy() == data.match(info.id).frames(0, [0])[0].transpose(2, 0, 1)).all()
 
 
 def test_players_are_known_by_their_numbers(folder: Path) -> None:
@@ -112,21 +116,21 @@ def test_bodies_are_where_the_field_of_view_has_them() -> None:
 def test_decoding_in_two_processes_gives_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    _, one = open_glances(settings_of(folder))
+    _, one = open_labelled_frames(settings_of(folder))
     monkeypatch.setenv("REELRL_CACHE", str(tmp_path))
     with processes(2) as work:
-        _, two = open_glances(settings_of(folder), work)
+        _, two = open_labelled_frames(settings_of(folder), work)
     assert torch.equal(one["val"].pictures, two["val"].pictures)
     assert torch.equal(one["train"].seen_span, two["train"].seen_span)
 
 
-def test_eyes_learn_and_a_resumed_training_ends_with_the_same_bits(folder: Path, tmp_path: Path) -> None:
-    settings, glances = open_glances(settings_of(folder))
-    whole = trainer_of(settings, glances, tmp_path / "whole")
+def test_it_learns_and_a_resumed_training_ends_with_the_same_bits(folder: Path, tmp_path: Path) -> None:
+    settings, frames = open_labelled_frames(settings_of(folder))
+    whole = trainer_of(settings, frames, tmp_path / "whole")
     whole.train()
     whole.run.close()
     assert whole.figures["val/place"] > 0.9
-    half = trainer_of(settings, glances, tmp_path / "half")
+    half = trainer_of(settings, frames, tmp_path / "half")
 
     def interrupt_in_the_fifth_epoch(_: int) -> None:
         if half.epoch == 4:
@@ -136,64 +140,64 @@ def test_eyes_learn_and_a_resumed_training_ends_with_the_same_bits(folder: Path,
         half.train(on_batch=interrupt_in_the_fifth_epoch)
     half.run.close()
     with Run.open(half.run.folder, tensorboard=False) as run:
-        rest = EyesTrainer(settings, 0, run, glances)
+        rest = FrameReaderTrainer(settings, 0, run, frames)
         assert rest.resume()
         rest.train()
     for one, other in zip(whole.net.state_dict().values(), rest.net.state_dict().values(), strict=True):
         assert torch.equal(one, other)
 
 
-def test_eyes_that_look_twice_between_rows_say_what_they_saw_most_surely(folder: Path, tmp_path: Path) -> None:
+def test_of_two_frames_per_row_the_surest_reading_counts(folder: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    net = EyesNet(replace(SMALL, places=4, players=3, enemies=2, picture=(HEIGHT, WIDTH))).eval()
+    net = FrameReaderNet(replace(SMALL, places=4, players=3, enemies=2, picture=(HEIGHT, WIDTH))).eval()
     net.save(tmp_path / WEIGHTS)
     samples = SampleSettings(frames=2, stride=4, ahead_s=1.0)
     match = (data := MatchData.open(folder)).match(data.matches[0].id)
-    found = FrozenEyes(frozen(tmp_path / WEIGHTS), samples, looks=2).look(match, lambda _: None)
+    found = FrozenRowEncoder(frozen(tmp_path / WEIGHTS), samples, frames_per_row=2).encode(match, lambda _: None)
     rows = np.arange(0, match.info.frames, 4)
     for player in (0, 2):
-        looks = [match.frames(player, np.maximum(rows - back, 0)).transpose(0, 3, 1, 2) for back in (2, 0)]
+        read = [match.frames(player, np.maximum(rows - back, 0)).transpose(0, 3, 1, 2) for back in (2, 0)]
         with torch.no_grad():
-            before, now = (net.readings(torch.from_numpy(np.ascontiguousarray(each))) for each in looks)
+            before, now = (net.readings(torch.from_numpy(np.ascontiguousarray(each))) for each in read)
         wanted = torch.cat([now[..., :4], torch.maximum(before, now)[..., 4:]], -1).flatten(1)
         torch.testing.assert_close(torch.from_numpy(found[player]).float(), wanted, atol=1e-3, rtol=1e-3)
-    with pytest.raises(ConfigError, match="looks is 3, and rows are 4 apart"):
-        FrozenEyes(frozen(tmp_path / WEIGHTS), samples, looks=3)
-    with pytest.raises(ConfigError, match="looks is 2; only eyes of"):
-        FrozenEyes(VideoEncoderSettings(model_type="cnn", freeze_backbone=True), samples, looks=2)
+    with pytest.raises(ConfigError, match="frames_per_row is 3, and rows are 4 frames apart"):
+        FrozenRowEncoder(frozen(tmp_path / WEIGHTS), samples, frames_per_row=3)
+    with pytest.raises(ConfigError, match="frames_per_row is 2; only a frame reader"):
+        FrozenRowEncoder(VideoEncoderSettings(model_type="cnn", freeze_backbone=True), samples, frames_per_row=2)
 
 
-def test_what_eyes_see_is_better_than_the_prior(folder: Path, tmp_path: Path) -> None:
-    settings, glances = open_glances(settings_of(folder))
-    trainer = trainer_of(settings, glances, tmp_path)
+def test_what_it_sees_is_better_than_the_prior(folder: Path, tmp_path: Path) -> None:
+    settings, frames = open_labelled_frames(settings_of(folder))
+    trainer = trainer_of(settings, frames, tmp_path)
     trainer.train()
     trainer.run.close()
     data = MatchData.open(folder)
     samples = SampleSettings(frames=2, stride=2, ahead_s=1.0)
     moments = Moments.of(data, data.matches, samples, PLAN)
-    store = Store(FrozenEyes(frozen(trainer.run.artifacts / WEIGHTS), samples))
+    store = Store(FrozenRowEncoder(frozen(trainer.run.artifacts / WEIGHTS), samples))
     clips = Clips.of(data, data.matches, store)
-    eyes = SeenByEyes(data, PLAN, samples, {moments.matches: clips})
+    sightings = FrameReaderSightings(data, PLAN, samples, {moments.matches: clips})
     views, pov = moments.single_views()
     scores = []
-    for baseline in (Prior(), eyes):
+    for baseline in (Prior(), sightings):
         baseline.fit(views, pov)
         scores.append(mean_precision(baseline.answer(views, pov)["mates_now"], views.targets(pov)["mates_now"]))
     assert scores[0] + 0.02 < scores[1]
 
 
 def test_shaking_moves_a_picture_and_all_who_are_on_it(folder: Path) -> None:
-    _, found = open_glances(settings_of(folder))
-    glances = found["val"].take(torch.arange(20))
-    moved = shaken(glances, np.random.default_rng(0), 0.1)
-    assert moved.pictures.shape == glances.pictures.shape
+    _, found = open_labelled_frames(settings_of(folder))
+    frames = found["val"].take(torch.arange(20))
+    moved = shaken(frames, np.random.default_rng(0), 0.1)
+    assert moved.pictures.shape == frames.pictures.shape
     assert 0 <= moved.pictures.min() <= moved.pictures.max() <= 255
-    assert not torch.equal(moved.pictures, glances.pictures.float())
-    right = (moved.seen_span - glances.seen_span)[:, 0, 0]
+    assert not torch.equal(moved.pictures, frames.pictures.float())
+    right = (moved.seen_span - frames.seen_span)[:, 0, 0]
     assert len(set(right.tolist())) > 3
     assert right.abs().max() <= 0.1 * WIDTH + 1
-    assert torch.equal(shaken(glances, np.random.default_rng(0), 0.0).pictures, glances.pictures)
-    assert torch.equal(shaken(glances, np.random.default_rng(0), 0.1).pictures, moved.pictures)
+    assert torch.equal(shaken(frames, np.random.default_rng(0), 0.0).pictures, frames.pictures)
+    assert torch.equal(shaken(frames, np.random.default_rng(0), 0.1).pictures, moved.pictures)
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
@@ -209,28 +213,28 @@ def test_two_commands_lead_from_matches_to_a_net(
 ) -> None:
     runs = ["--output-dir", str(tmp_path)]
     small = ["--set", "net={channels: [8, 8], blocks: [0, 0], embed_dim: 32, column_dim: 16}", "--set", "batch=64"]
-    assert main(["train", "eyes", str(folder), *runs, *small, "--epochs", "1"]) == 0
-    assert f"reel train location {folder} --eyes" in capsys.readouterr().out
-    eyes = str(tmp_path / "0001")
+    assert main(["train", "frame-reader", str(folder), *runs, *small, "--epochs", "1"]) == 0
+    assert f"reel train location {folder} --frame-reader" in capsys.readouterr().out
+    reader = str(tmp_path / "0001")
     short = ["--set", "samples.frames=2", "--set", "samples.ahead_s=1.0", "--epochs", "1"]
-    assert main(["train", "location", str(folder), "--eyes", eyes, *runs, *short]) == 0
-    assert "eyes" in capsys.readouterr().out
+    assert main(["train", "location", str(folder), "--frame-reader", reader, *runs, *short]) == 0
+    assert "frame-reader" in capsys.readouterr().out
     assert main(["evaluate", "location", str(tmp_path / "0002"), "--split", "val", "-o", str(tmp_path / "out")]) == 0
-    assert "seen by the eyes" in capsys.readouterr().out
-    assert main(["train", "location", str(folder), "--eyes", str(tmp_path / "0002"), *runs]) == 1
-    assert "give one of `reel train eyes`" in capsys.readouterr().err
-    config = tmp_path / "0001-eyes" / "config.yaml"
+    assert "sightings by the frame reader" in capsys.readouterr().out
+    assert main(["train", "location", str(folder), "--frame-reader", str(tmp_path / "0002"), *runs]) == 1
+    assert "give one of `reel train frame-reader`" in capsys.readouterr().err
+    config = tmp_path / "0001-frame-reader" / "config.yaml"
     assert "map: four-rooms" in config.read_text()
     config.write_text(config.read_text().replace("map: four-rooms", "map: cellar"))
-    assert main(["train", "location", str(folder), "--eyes", eyes, *runs]) == 1
+    assert main(["train", "location", str(folder), "--frame-reader", reader, *runs]) == 1
     assert "has no matches on map 'cellar'" in capsys.readouterr().err
     config.write_text(config.read_text().replace("shake:", "shaken:"))
-    assert main(["train", "location", str(folder), "--eyes", eyes, *runs]) == 1
+    assert main(["train", "location", str(folder), "--frame-reader", reader, *runs]) == 1
     assert "was made by another version" in capsys.readouterr().err
 
 
 def test_settings_that_cannot_be_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"shake is 0\.5"):
-        EyesTraining(data=str(tmp_path), shake=0.5)
+        FrameReaderTraining(data=str(tmp_path), shake=0.5)
     with pytest.raises(ConfigError, match="batch is 0"):
-        EyesTraining(data=str(tmp_path), batch=0)
+        FrameReaderTraining(data=str(tmp_path), batch=0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROWS, AGENTS, WIDTH, PLACES = 4, 3, 10, 7
 CLIP = (2, 3, 24, 32)
-EYES = VideoEncoderSettings(model_type="cnn", channels=(4, 4), embed_dim=8)
+ENCODER = VideoEncoderSettings(model_type="cnn", channels=(4, 4), embed_dim=8)
 SMALL: dict[str, Any] = {
     "num_places": PLACES, "proj_dim": 8, "fused_agent_dim": 8, "hidden_dim": 16, "team_embed_dim": 2, "dropout": 0.0,
     "num_agents": AGENTS,
@@ -31,7 +31,7 @@ def net(**changes: Any) -> CrossEgoVideoLocationNet:
 
 
 def video_net(**changes: Any) -> CrossEgoVideoLocationNet:
-    return net(**{"embed_dim": None, "video_encoder": EYES, "clip": CLIP, **changes})
+    return net(**{"embed_dim": None, "video_encoder": ENCODER, "clip": CLIP, **changes})
 
 
 def embeddings(rows: int = ROWS, agents: int = AGENTS) -> torch.Tensor:
@@ -61,7 +61,7 @@ def test_video_is_read_by_an_encoder_that_learns() -> None:
 
 
 def test_a_frozen_encoder_is_no_part_of_the_net() -> None:
-    learning, frozen = video_net(), video_net(video_encoder=replace(EYES, freeze_backbone=True))
+    learning, frozen = video_net(), video_net(video_encoder=replace(ENCODER, freeze_backbone=True))
     assert frozen(video=video()).logits["mates_now"].isfinite().all()
     only = learning.state_dict().keys() - frozen.state_dict().keys()
     assert only == {name for name in learning.state_dict() if name.startswith("encoder.")}
@@ -189,8 +189,8 @@ def test_the_wrong_input_is_told_with_what_to_do(
     ("changes", "told"),
     [
         ({"embed_dim": None}, "neither is set"),
-        ({"video_encoder": EYES, "clip": CLIP}, "both are set"),
-        ({"embed_dim": None, "video_encoder": EYES}, "belong together"),
+        ({"video_encoder": ENCODER, "clip": CLIP}, "both are set"),
+        ({"embed_dim": None, "video_encoder": ENCODER}, "belong together"),
         ({"num_places": 0}, "num_places is 0"),
         ({"num_pov_agents": 0}, "num_pov_agents is 0"),
         ({"dropout": 1.0}, "dropout is 1.0"),

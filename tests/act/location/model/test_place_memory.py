@@ -100,8 +100,8 @@ def test_a_place_holds_somebody_if_one_of_those_asked_for_is_there() -> None:
     """The answers are those of the bodies put together, and who watches alone is not asked for itself."""
     model, seen = net().eval(), histories()
     alone = torch.tensor([[False, True, False]]).expand(ROWS, -1)
-    for eyes, asked in ((alone, [0, 2]), (torch.ones_like(alone), [0, 1, 2])):
-        output = model(embeddings=seen, subset=eyes)
+    for watching, asked in ((alone, [0, 2]), (torch.ones_like(alone), [0, 1, 2])):
+        output = model(embeddings=seen, subset=watching)
         assert output.bodies is not None
         where = output.bodies.exp()
         torch.testing.assert_close(where.sum(2), torch.ones(ROWS, AGENTS + ENEMIES, 2))

@@ -1,11 +1,12 @@
 """What a net must beat: answers from true positions on screen, and from no picture at all.
 
-    prior           how often each place holds somebody
-    own place       the same, given where the watching player truly is
-    seen in clip    where each one was when last on screen during the clip, and how such sightings age
-    last seen       the same with a memory of the whole match
-    nameless        where those who watch are, and when somebody, whoever it was, was last on screen at each place
-    oracle          everybody is always seen: certain about now, and the best guess ahead
+    prior                          how often each place holds somebody
+    own place                      the same, given where the watching player truly is
+    sightings in the clip          where each one was when last on screen during the clip, and how such sightings age
+    sightings in the whole match   the same with a memory of the whole match
+    anonymous sightings            where those who watch are, and when somebody, whoever it was, was last on screen at
+                                   each place
+    oracle                         everybody is always seen: certain about now, and the best guess ahead
 
 All are fitted on the training matches. Those that see are told the exact place of whoever is on screen, by the game and
 not by pixels, so they are strong; what is unseen they fill from how often it happens.
@@ -42,7 +43,7 @@ _DOUBT = 4.0  # how many cases the general frequency is worth beside those of on
 
 
 class Baseline(Protocol):
-    """Fitted on moments and the eyes that watch them; answers about others."""
+    """Fitted on moments and the players that watch them; answers about others."""
 
     def fit(self, moments: Moments, pov: Marks) -> None: ...
     def answer(self, moments: Moments, pov: Marks) -> Answers: ...
@@ -80,7 +81,7 @@ class OwnPlace:
 
 
 @dataclass(frozen=True, eq=False)
-class Sights:
+class Sightings:
     """Who was where in one match, and who was last on whose screen when; J is players, then enemies."""
 
     where: Places
@@ -95,7 +96,7 @@ class Sights:
     """[rows, observers]: where those are who watch, for all that they know."""
 
     @classmethod
-    def of(cls, labels: Labels, plan: MapPlan) -> Sights:
+    def of(cls, labels: Labels, plan: MapPlan) -> Sightings:
         there = np.concatenate([labels.alive, labels.enemy_alive], axis=1)
         position = np.concatenate([labels.position, labels.enemy_position], axis=1)
         seen = np.concatenate([labels.sees_mate, labels.sees_enemy], axis=2) & there[:, None] & labels.alive[..., None]
@@ -118,12 +119,12 @@ class _Asked(NamedTuple):
     found: Places
 
     @property
-    def sightings(self) -> NDArray[np.int64]:
+    def number_seen(self) -> NDArray[np.int64]:
         """How many were seen [n], up to _MOST_SEEN."""
         return np.asarray(np.minimum(self.known.sum(1), _MOST_SEEN))
 
 
-class LastSeen:
+class LastSighting:
     """Where each one was when last on the watching players' screens; those know of themselves.
 
     `memory_rows` is how old a sighting may be (None: any age). `everybody` is the oracle: all are always on screen.
@@ -142,7 +143,7 @@ class LastSeen:
         self.memory_rows = 10**9 if memory_rows is None else memory_rows
         self.ages = np.array(AGES_S) * data.rows_per_second
         self.ahead_rows = {"now": 0, "ahead": max(1, round(samples.ahead_s * data.rows_per_second))}
-        self._sights: dict[str, Sights] = {}
+        self._sightings: dict[str, Sightings] = {}
 
     def fit(self, moments: Moments, pov: Marks) -> None:
         self.moved = {head: self._ageing(moments, pov, head) for head in HEADS}
@@ -153,7 +154,7 @@ class LastSeen:
         for head in HEADS:
             for asked in self._asked(moments, pov, head):
                 there = self.moved[head][asked.age, asked.seen_at, :-1] * asked.known[..., None]
-                nobody = (1 - there).prod(1) * (1 - self.unseen[head][asked.sightings])
+                nobody = (1 - there).prod(1) * (1 - self.unseen[head][asked.number_seen])
                 answers[head][asked.moments] = 1 - nobody
         return answers
 
@@ -168,13 +169,13 @@ class LastSeen:
         return np.asarray(moved / moved.sum(-1, keepdims=True))
 
     def _never_seen(self, moments: Moments, pov: Marks, head: str) -> Floats:
-        """Chance that a place holds somebody who was not seen, by how many were: [sightings, places]."""
+        """Chance that a place holds somebody who was not seen, by how many were: [number seen, places]."""
         places = len(self.plan.places)
         there, cases = np.zeros((_MOST_SEEN + 1, places)), np.zeros(_MOST_SEEN + 1)
         for asked in self._asked(moments, pov, head):
             hidden = occupied(np.where(asked.known, -1, asked.found), places)
-            np.add.at(there, asked.sightings, hidden)
-            np.add.at(cases, asked.sightings, 1)
+            np.add.at(there, asked.number_seen, hidden)
+            np.add.at(cases, asked.number_seen, 1)
         usual = there.sum(0) / max(cases.sum(), 1)
         return np.asarray((there + _DOUBT * usual) / (cases[:, None] + _DOUBT))
 
@@ -183,40 +184,40 @@ class LastSeen:
         ahead = self.ahead_rows[head.rpartition("_")[2]]
         for match in np.unique(moments.match):
             mine = np.flatnonzero(moments.match == match)
-            sights, rows = self.sights(moments.take(mine)), moments.row[mine]
-            players = sights.last.shape[1]
-            eyes = pov[mine, :players]
-            ours = sights.team[rows] == moments.side[mine, None]
+            sightings, rows = self.sightings(moments.take(mine)), moments.row[mine]
+            players = sightings.last.shape[1]
+            watching = pov[mine, :players]
+            ours = sightings.team[rows] == moments.side[mine, None]
             if head.startswith("mates"):
                 alone = np.zeros_like(ours)
-                alone[:, :players] = eyes & (eyes.sum(1, keepdims=True) == 1)
+                alone[:, :players] = watching & (watching.sum(1, keepdims=True) == 1)
                 wanted = ours & ~alone
             else:
                 wanted = ~ours
-            found = np.where(wanted, sights.where[rows + ahead], -1)
-            last = np.where(eyes[..., None], sights.last[rows], -1)
+            found = np.where(wanted, sightings.where[rows + ahead], -1)
+            last = np.where(watching[..., None], sightings.last[rows], -1)
             newest = last.argmax(1)[:, None]
-            seen_at = np.take_along_axis(sights.seen_at[rows], newest, 1)[:, 0]
+            seen_at = np.take_along_axis(sightings.seen_at[rows], newest, 1)[:, 0]
             last = np.take_along_axis(last, newest, 1)[:, 0]
-            last[:, :players] = np.where(eyes, rows[:, None], last[:, :players])  # who watches knows where it is
-            seen_at[:, :players] = np.where(eyes, sights.own[rows], seen_at[:, :players])
+            last[:, :players] = np.where(watching, rows[:, None], last[:, :players])  # who watches knows where it is
+            seen_at[:, :players] = np.where(watching, sightings.own[rows], seen_at[:, :players])
             if self.everybody:
-                last, seen_at = np.where(sights.where[rows] >= 0, rows[:, None], -1), sights.where[rows]
+                last, seen_at = np.where(sightings.where[rows] >= 0, rows[:, None], -1), sightings.where[rows]
             age = rows[:, None] - last
             known = wanted & (last >= 0) & (age <= self.memory_rows) & (seen_at >= 0)
             kind = np.searchsorted(self.ages, age, side="right") - 1
             yield _Asked(mine, known, kind, seen_at, found)
 
-    def sights(self, moments: Moments) -> Sights:
+    def sightings(self, moments: Moments) -> Sightings:
         """Of the match that these moments are of."""
         match = moments.matches[moments.match[0]].id
-        if match not in self._sights:
-            self._sights[match] = Sights.of(self.data.match(match).labels, self.plan)
-        return self._sights[match]
+        if match not in self._sightings:
+            self._sightings[match] = Sightings.of(self.data.match(match).labels, self.plan)
+        return self._sightings[match]
 
 
-class Nameless:
-    """What perfect eyes that know no names would tell, in the whole match, through one linear layer over all places.
+class AnonymousSightings:
+    """What a perfect frame reader that knows no names would tell, in the whole match, through one linear layer.
 
     Where those who watch are, and how long ago a mate, and an enemy, was last on their screens at each place.
     """
@@ -243,8 +244,8 @@ class Nameless:
         for match, side in np.unique(np.stack([moments.match, moments.side]), axis=1).T:
             mine = np.flatnonzero((moments.match == match) & (moments.side == side))
             last = self._seen(moments.matches[match].id, int(side), mates=mates)
-            eyes, rows = pov[mine, : last.shape[1], None], moments.row[mine]
-            newest = np.where(eyes, last[rows], -1).max(1)
+            watching, rows = pov[mine, : last.shape[1], None], moments.row[mine]
+            newest = np.where(watching, last[rows], -1).max(1)
             kinds = np.searchsorted(self.ages, rows[:, None] - newest, side="right") - 1
             found[mine] = np.where(newest >= 0, kinds, len(AGES_S))
         return found
@@ -253,10 +254,10 @@ class Nameless:
         """The last row [rows, observers, places] in which one of the side, or one of the others, was seen there."""
         key = (match, 2 * side + mates)
         if key not in self._last:
-            sights = Sights.of(self.data.match(match).labels, self.plan)
-            now = np.arange(len(sights.where))[:, None, None]
-            wanted = (sights.team == side) == mates
-            where = np.where((sights.last == now) & wanted[:, None], sights.where[:, None], -1)
+            sightings = Sightings.of(self.data.match(match).labels, self.plan)
+            now = np.arange(len(sightings.where))[:, None, None]
+            wanted = (sightings.team == side) == mates
+            where = np.where((sightings.last == now) & wanted[:, None], sightings.where[:, None], -1)
             rows = np.where(occupied(where, len(self.plan.places)), now, -1)
             self._last[key] = np.maximum.accumulate(rows, axis=0)
         return self._last[key]
@@ -273,8 +274,8 @@ def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view
     if one_view:
         named["own place"] = OwnPlace()
     return named | {
-        "seen in clip": LastSeen(data, plan, samples, samples.first_row),
-        "last seen": LastSeen(data, plan, samples, None),
-        "nameless": Nameless(data, plan),
-        "oracle": LastSeen(data, plan, samples, None, everybody=True),
+        "sightings in the clip": LastSighting(data, plan, samples, samples.first_row),
+        "sightings in the whole match": LastSighting(data, plan, samples, None),
+        "anonymous sightings": AnonymousSightings(data, plan),
+        "oracle": LastSighting(data, plan, samples, None, everybody=True),
     }

@@ -1,8 +1,8 @@
-"""Single pictures of recorded matches, and what is on them: where the player is and looks, and whom it sees where.
+"""Single frames of recorded matches, and what is on them: where the player is and looks, and whom it sees where.
 
 Places are divided into CELLS x CELLS cells each: who stands in a doorway is soon in the next place. The recording tells
-who has a pixel on whose screen. That is what eyes can learn; where those are whom nobody sees is the location net's
-business.
+who has a pixel on whose screen. That is what a frame reader can learn; where those are whom nobody sees is the location
+net's business.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reelrl.act.recording.reader import Matches, MatchInfo
 
 Seen = list[tuple[NDArray[Any], ...]]
-"""For each player of a match, row by row: whether alive, and then as in `Glances` after the pictures."""
+"""For each player of a match, row by row: whether alive, and then as in `LabelledFrames` after the pictures."""
 
 HEADINGS = 16  # sectors of the compass, from east, counter-clockwise
 CELLS = 3  # to a side of a place
@@ -40,7 +40,7 @@ _NEAREST = 8.0
 
 
 @dataclass(frozen=True, eq=False)
-class Glances:
+class LabelledFrames:
     """N pictures of living players, by matches; `-1` is nobody, nowhere or unknown."""
 
     pictures: Tensor
@@ -64,15 +64,15 @@ class Glances:
     def places(self) -> int:
         return int(self.view.shape[1])
 
-    def to(self, device: str | torch.device) -> Glances:
-        return Glances(*(getattr(self, each.name).to(device) for each in fields(self)))
+    def to(self, device: str | torch.device) -> LabelledFrames:
+        return LabelledFrames(*(getattr(self, each.name).to(device) for each in fields(self)))
 
-    def take(self, numbers: Tensor) -> Glances:
+    def take(self, numbers: Tensor) -> LabelledFrames:
         """Some of the pictures, in the order given."""
-        return Glances(*(getattr(self, each.name)[numbers] for each in fields(self)))
+        return LabelledFrames(*(getattr(self, each.name)[numbers] for each in fields(self)))
 
     @classmethod
-    def of(cls, store: Store, data: Matches, matches: Sequence[MatchInfo], seen: Sequence[Seen]) -> Glances:
+    def of(cls, store: Store, data: Matches, matches: Sequence[MatchInfo], seen: Sequence[Seen]) -> LabelledFrames:
         """All pictures of living players in some matches, and what `look` said of each match."""
         parts = []
         for info, players in zip(matches, seen, strict=True):
@@ -82,19 +82,19 @@ class Glances:
         found = cls(*(torch.cat(part) for part in zip(*parts, strict=True)))
         if not (found.seen_cell >= 0).any():
             raise ContentError(
-                f"nobody is on anybody's screen in {data.folder}, so there is nothing to learn about others; eyes need "
-                "matches of `reel collect doom`, which tell who sees whom"
+                f"nobody is on anybody's screen in {data.folder}, so there is nothing to learn about others; a frame "
+                "reader needs matches of `reel collect doom`, which tell who sees whom"
             )
         return found
 
 
 def look(store: Store, data: Matches, info: MatchInfo, plan: MapPlan) -> Seen:
     """What is on a match's pictures, which are in the store from now on."""
-    labels, rows = data.match(info.id).labels, np.arange(0, info.frames, store.eyes.stride)
+    labels, rows = data.match(info.id).labels, np.arange(0, info.frames, store.encoder.stride)
     if not np.isfinite(labels.angle[labels.alive]).all():
         raise ContentError(
-            f"match {info.id} in {data.folder} does not tell where its players look, nor whom they see; eyes need "
-            "matches of `reel collect doom`"
+            f"match {info.id} in {data.folder} does not tell where its players look, nor whom they see; a frame "
+            "reader needs matches of `reel collect doom`"
         )
     width = store.rows(data, info, lambda _: None).shape[-1]
     return [(labels.alive[rows, player], *seen) for player, seen in enumerate(_seen(labels, rows, plan, width))]
@@ -105,8 +105,8 @@ def told_apart(data: Matches, matches: Sequence[MatchInfo]) -> tuple[int, int]:
     players = {info.players for info in matches}
     if len(players) > 1:
         raise ContentError(
-            f"matches in {data.folder} have from {min(players)} to {max(players)} players; eyes know them by their "
-            "numbers, so give matches with the same number"
+            f"matches in {data.folder} have from {min(players)} to {max(players)} players; a frame reader knows them "
+            "by their numbers, so give matches with the same number"
         )
     counts = {data.match(info.id).labels.enemy_alive.shape[1] for info in matches}
     enemies = counts.pop()

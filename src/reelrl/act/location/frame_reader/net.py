@@ -1,4 +1,4 @@
-"""`EyesNet`: one picture, and what is on it.
+"""`FrameReaderNet`: one frame, and what is on it.
 
     picture [3, H, W] ─► residual convolutions [C, H/8, W/8] ─┬─► layer [E] ─► own cell, heading, places in view
                                                               │      │
@@ -7,7 +7,7 @@
 A column says who is on it, and in which cell of the map: a body's colours tell its name, how large and how high it is
 drawn how far it is, and [E] from where and in which direction it is seen. Bodies are the players, then the enemies.
 
-`TrainedEyes` are such a net frozen, as an encoder: what it reads off each frame, by place.
+`FrameReaderEncoder` is such a net frozen, as an encoder: what it reads off each frame, by place.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OF_A_PLACE = CELLS * CELLS
+KIND, FORMER_KINDS = "frame-reader", ("eyes",)  # in saved files; the former are those of version 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class EyesSettings:
-    """Layers of an `EyesNet`; what it sees comes from the data, whatever is written here."""
+class FrameReaderSettings:
+    """Layers of a `FrameReaderNet`; what it sees comes from the data, whatever is written here."""
 
     places: int = 1
     players: int = 1
@@ -79,10 +80,10 @@ class EyesSettings:
         return math.ceil(self.picture[1] / (1 << len(self.channels)))
 
 
-class EyesNet(nn.Module):
+class FrameReaderNet(nn.Module):
     """uint8 or float pictures [N, 3, height, width] in 0 to 255 to logits by name."""
 
-    def __init__(self, settings: EyesSettings) -> None:
+    def __init__(self, settings: FrameReaderSettings) -> None:
         super().__init__()
         self.settings = settings
         last, height = settings.channels[-1], -(-settings.picture[0] // 2 ** len(settings.channels))
@@ -127,31 +128,39 @@ class EyesNet(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Weights and settings in one safetensors file."""
-        save_net(self, "eyes", path)
+        save_net(self, KIND, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> EyesNet:
+    def load(cls, path: str | Path) -> FrameReaderNet:
         """The net that `save` wrote, ready to answer; loading runs no code."""
         return load_net(
-            cls, EyesSettings, "eyes", path, name="eyes", give="those of `reel train eyes`, of this version"
+            cls,
+            FrameReaderSettings,
+            (KIND, *FORMER_KINDS),
+            path,
+            name="frame reader",
+            give="the file that `reel train frame-reader` leaves, of this version",
         )
 
 
-class TrainedEyes(VideoEncoder):
-    """What eyes of `reel train eyes` read off a clip up to each frame, place after place: [N, T, places * F]."""
+class FrameReaderEncoder(VideoEncoder):
+    """What a frame reader reads off a clip up to each frame, place after place: [N, T, places * F]."""
 
     per_frame = True
 
     def __init__(self, settings: VideoEncoderSettings, clip: ClipShape) -> None:
         super().__init__(settings, clip)
         if settings.weights is None:
-            raise ConfigError("eyes must have been trained: give the artifacts/eyes.safetensors of `reel train eyes`")
-        self.net = EyesNet.load(settings.weights).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            raise ConfigError(
+                "a frame reader must have been trained, and weights is null; give the "
+                "artifacts/frame-reader.safetensors of a run of `reel train frame-reader`"
+            )
+        self.net = FrameReaderNet.load(settings.weights).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         known = self.net.settings
         if (clip.channels, clip.height, clip.width) != (3, *known.picture):
             raise ConfigError(
-                f"these eyes see RGB pictures of {known.picture[0]} x {known.picture[1]}, and these have "
-                f"{clip.channels} x {clip.height} x {clip.width}; train eyes on such pictures"
+                f"this frame reader takes RGB frames of {known.picture[0]} x {known.picture[1]}, and these have "
+                f"{clip.channels} x {clip.height} x {clip.width}; train one on such frames"
             )
         self.embed_dim = known.places * readings_of(known.bodies)
 
@@ -170,7 +179,7 @@ def by_place(cells: Tensor) -> Tensor:
     return torch.unflatten(cells, -1, (-1, OF_A_PLACE))
 
 
-def _trunk(settings: EyesSettings) -> nn.Sequential:
+def _trunk(settings: FrameReaderSettings) -> nn.Sequential:
     layers, before = nn.Sequential(), 3
     for channels, blocks in zip(settings.channels, settings.blocks, strict=True):
         layers.append(_halving(before, channels))

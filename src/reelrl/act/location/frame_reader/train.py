@@ -1,9 +1,9 @@
-"""Eyes for the location net: a net that learns from single pictures what is on them.
+"""The frame reader of the location net: a net that learns from single frames what is on them.
 
-    reel train eyes DATA                       once
-    reel train location DATA --eyes RUN        nets on what it reads off every frame, as many as you like
+    reel train frame-reader DATA                       once
+    reel train location DATA --frame-reader RUN        nets on what it reads off every frame, as many as you like
 
-Every picture is a sample of its own with plain questions, so this takes minutes where the location net, which hears of
+Every frame is a sample of its own with plain questions, so this takes minutes where the location net, which hears of
 whole teams alone, would take hours. Only training matches are learned from; validation matches choose the epoch.
 """
 
@@ -21,8 +21,8 @@ from reelrl import seeding
 from reelrl.act.location.dataset import label_map, matches_of
 from reelrl.act.location.embeddings import Store
 from reelrl.act.location.epochs import EpochTrainer
-from reelrl.act.location.frame_reader.labelled_frames import Glances, look, on_columns, told_apart
-from reelrl.act.location.frame_reader.net import OF_A_PLACE, EyesNet, EyesSettings, by_place, somebody
+from reelrl.act.location.frame_reader.labelled_frames import LabelledFrames, look, on_columns, told_apart
+from reelrl.act.location.frame_reader.net import OF_A_PLACE, FrameReaderNet, FrameReaderSettings, by_place, somebody
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.row_encoders import Thumbnails
 from reelrl.act.location.samples import SampleSettings
@@ -32,25 +32,26 @@ from reelrl.runs.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from reelrl.act.location.frame_reader.labelled_frames import Seen
     from reelrl.act.recording.reader import MatchInfo
-    from reelrl.runs.folder import Run
+    from reelrl.runs.folder import Run, RunFolder
 
-WEIGHTS = "eyes.safetensors"
+WEIGHTS, FORMER_WEIGHTS = "frame-reader.safetensors", "eyes.safetensors"
 _AT_ONCE = 256  # pictures, in validation
 
 
 @dataclass(frozen=True, kw_only=True)
-class EyesTraining:
-    """What is looked at, and how it is learned."""
+class FrameReaderTraining:
+    """What is read, and how it is learned."""
 
     data: str
     map: str | None = None
     """Whose places are learned; None: the one map that the training matches are on."""
-    net: EyesSettings = field(default_factory=EyesSettings)
+    net: FrameReaderSettings = field(default_factory=FrameReaderSettings)
     picture_size: tuple[int, int] | None = (120, 160)
     """Height and width that larger pictures are shrunk to; None: as they were recorded."""
     stride: int = 8
@@ -73,47 +74,47 @@ class EyesTraining:
             raise ConfigError(f"lr is {self.lr}; give a number between 0 and 1")
 
 
-class EyesTrainer(EpochTrainer):
+class FrameReaderTrainer(EpochTrainer):
     """Learns all questions at once; the epoch with the lowest loss on validation matches stays."""
 
-    net: EyesNet
+    net: FrameReaderNet
 
     def __init__(
         self,
-        settings: EyesTraining,
+        settings: FrameReaderTraining,
         seed: int,
         run: Run,
-        glances: dict[str, Glances],
+        frames: dict[str, LabelledFrames],
         device: str | torch.device = "cpu",
     ) -> None:
         super().__init__(seed, run, epochs=settings.epochs, patience=settings.epochs, lr=settings.lr)
         self.settings, self.device = settings, torch.device(device)
-        self.glances = {split: each.to(device) for split, each in glances.items()}
+        self.frames = {split: each.to(device) for split, each in frames.items()}
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # all batches are alike
         seeding.seed_globals(seed)
-        self.net = EyesNet(settings.net).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.net = FrameReaderNet(settings.net).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.AdamW(self.net.parameters(), settings.lr, weight_decay=settings.weight_decay)
 
     def batches(self, rng: np.random.Generator) -> Sequence[NDArray[np.int64]]:
-        count = len(self.glances["train"])
+        count = len(self.frames["train"])
         return np.array_split(rng.permutation(count), -(-count // self.settings.batch))
 
     def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
-        glances = self.glances["train"].take(torch.from_numpy(batch).to(self.device))
-        glances = shaken(glances, rng, self.settings.shake)
-        losses = self._losses(self._look(glances.pictures), glances)
+        frames = self.frames["train"].take(torch.from_numpy(batch).to(self.device))
+        frames = shaken(frames, rng, self.settings.shake)
+        losses = self._losses(self._look(frames.pictures), frames)
         total = torch.stack(list(losses.values()))
         return total.sum(), {f"loss/{name}": value for name, value in zip(losses, total.detach().tolist(), strict=True)}
 
     @torch.no_grad()
     def validate(self) -> tuple[float, dict[str, float]]:
         self.net.eval()
-        glances, parts, truths, losses, right = self.glances["val"], [], [], 0.0, np.zeros(2)
-        for numbers in torch.split(torch.arange(len(glances), device=self.device), _AT_ONCE):
-            part = glances.take(numbers)
+        frames, parts, truths, losses, right = self.frames["val"], [], [], 0.0, np.zeros(2)
+        for numbers in torch.split(torch.arange(len(frames), device=self.device), _AT_ONCE):
+            part = frames.take(numbers)
             said = self._look(part.pictures)
-            share = len(numbers) / len(glances)
+            share = len(numbers) / len(frames)
             losses += share * torch.stack(list(self._losses(said, part).values())).sum().item()
             place = by_place(said["own"]).logsumexp(2).argmax(1)
             right += share * np.array(
@@ -144,30 +145,36 @@ class EyesTrainer(EpochTrainer):
             said = self.net(pictures.contiguous(memory_format=torch.channels_last))
         return {name: each.float() for name, each in said.items()}
 
-    def _truth(self, glances: Glances) -> Tensor:
+    def _truth(self, frames: LabelledFrames) -> Tensor:
         net = self.settings.net
-        where = (glances.seen_cell, glances.seen_body, glances.seen_span)
+        where = (frames.seen_cell, frames.seen_body, frames.seen_span)
         return on_columns(*where, net.bodies, net.cells, net.columns, net.picture[1])
 
-    def _losses(self, said: dict[str, Tensor], glances: Glances) -> dict[str, Tensor]:
+    def _losses(self, said: dict[str, Tensor], frames: LabelledFrames) -> dict[str, Tensor]:
         """Nats per picture; what is on the screen where are many questions, and add up."""
 
         def marks(logits: Tensor, truth: Tensor) -> Tensor:
             return binary_cross_entropy_with_logits(logits, truth.float(), reduction="none").flatten(1).sum(1).mean()
 
-        truth = self._truth(glances)
+        truth = self._truth(frames)
         return {
-            "own": cross_entropy(said["own"], glances.cell, ignore_index=-1),
-            "heading": cross_entropy(said["heading"], glances.heading, ignore_index=-1),
-            "view": marks(said["view"], glances.view),
+            "own": cross_entropy(said["own"], frames.cell, ignore_index=-1),
+            "heading": cross_entropy(said["heading"], frames.heading, ignore_index=-1),
+            "view": marks(said["view"], frames.view),
             "columns": marks(said["columns"], truth),
             "somebody": marks(somebody(said["columns"]), truth.any(1)),
         }
 
 
-def open_glances(
-    settings: EyesTraining, work: Callable[..., Iterable[Seen]] = map
-) -> tuple[EyesTraining, dict[str, Glances]]:
+def weights_of(run: RunFolder) -> Path:
+    """The net of a run's best epoch, by the name that this version or 0.1 gave the file."""
+    today, former = run.artifact(WEIGHTS), run.artifact(FORMER_WEIGHTS)
+    return former if former.exists() and not today.exists() else today
+
+
+def open_labelled_frames(
+    settings: FrameReaderTraining, work: Callable[..., Iterable[Seen]] = map
+) -> tuple[FrameReaderTraining, dict[str, LabelledFrames]]:
     """The pictures of the training and validation matches, and the settings with a net that fits them.
 
     Videos are decoded by `work`, a map that may use several processes, and their pictures kept in the cache.
@@ -175,26 +182,26 @@ def open_glances(
     data = open_matches(settings.data)
     settings = replace(settings, map=label_map(data, settings.map))
     matches = {split: matches_of(data, split, str(settings.map)) for split in ("train", "val")}
-    glances = {}
+    frames = {}
     with Progress("look", sum(map(len, matches.values())), unit="matches") as progress:
         for split, mine in matches.items():
             seen = []
             for each in work(_look, [(settings, info) for info in mine]):
                 seen.append(each)
                 progress.update(1)
-            glances[split] = Glances.of(_store(settings), data, mine, seen)
-    height, width = glances["train"].pictures.shape[2:]
+            frames[split] = LabelledFrames.of(_store(settings), data, mine, seen)
+    height, width = frames["train"].pictures.shape[2:]
     players, enemies = told_apart(data, matches["train"])
-    places = glances["train"].places
+    places = frames["train"].places
     net = replace(settings.net, places=places, players=players, enemies=enemies, picture=(height, width))
-    return replace(settings, net=net), glances
+    return replace(settings, net=net), frames
 
 
-def _store(settings: EyesTraining) -> Store:
+def _store(settings: FrameReaderTraining) -> Store:
     return Store(Thumbnails(SampleSettings(frames=1, stride=settings.stride), settings.picture_size))
 
 
-def _look(task: tuple[EyesTraining, MatchInfo]) -> Seen:
+def _look(task: tuple[FrameReaderTraining, MatchInfo]) -> Seen:
     settings, info = task
     data = open_matches(settings.data)
     try:
@@ -203,14 +210,14 @@ def _look(task: tuple[EyesTraining, MatchInfo]) -> Seen:
         data.close()
 
 
-def shaken(glances: Glances, rng: np.random.Generator, most: float) -> Glances:
+def shaken(frames: LabelledFrames, rng: np.random.Generator, most: float) -> LabelledFrames:
     """Pictures moved and lit a little differently, each in its own way, so that none is learned by heart; as floats.
 
     Who is on the screen moves with its picture, or off it.
     """
     if not most:
-        return glances
-    pictures, device = glances.pictures, glances.pictures.device
+        return frames
+    pictures, device = frames.pictures, frames.pictures.device
     count, _, height, width = pictures.shape
     reach = max(1, round(most * width))
 
@@ -226,5 +233,5 @@ def shaken(glances: Glances, rng: np.random.Generator, most: float) -> Glances:
     # Light, and a tint, as being hit reddens the whole screen.
     gain = drawn(1 - 5 * most, 1 + 5 * most, 1, 1, 1) * drawn(1 - 2 * most, 1 + 2 * most, 3, 1, 1)
     return replace(
-        glances, pictures=(moved * gain).clamp(0, 255), seen_span=glances.seen_span + right[:, None, None].float()
+        frames, pictures=(moved * gain).clamp(0, 255), seen_span=frames.seen_span + right[:, None, None].float()
     )

@@ -133,7 +133,7 @@ class CrossEgoVideoLocationNet(nn.Module):
         [N, T, bodies * places * memory_dim].
         """
         if self.memory is None:
-            raise ConfigError("this net has no memory; set players and enemies, for embeddings that eyes gave")
+            raise ConfigError("this net has no memory; set players and enemies, for what a frame reader read")
         return self.memory(torch.unflatten(embeddings, 2, (self.settings.num_places, -1)), seats).flatten(2)  # type: ignore[no-any-return]
 
     @property
@@ -148,7 +148,9 @@ class CrossEgoVideoLocationNet(nn.Module):
     @classmethod
     def load(cls, path: str | Path) -> CrossEgoVideoLocationNet:
         """The net that `save` wrote, ready to answer; loading runs no code."""
-        return load_net(cls, LocationNetSettings, "location_net", path, name="location net", give="one that reel saved")
+        return load_net(
+            cls, LocationNetSettings, ["location_net"], path, name="location net", give="one that reel saved"
+        )
 
     def _views(self, video: Tensor | None, embeddings: Tensor | None, remembered: Tensor | None) -> Tensor:
         """What was given, if it is what this net reads: [B, A, ...]."""

@@ -1,4 +1,4 @@
-"""A memory of everybody, and answers read off it: what eyes say of each place, frame by frame, to who is where.
+"""A memory of everybody, and answers read off it: from what a frame reader says, frame by frame, to who is where.
 
     readings [N, T, places, F] ─► PlaceMemory ─► [N, T, bodies, places, M]       each view alone, each frame once
     [B, A, bodies, places, M] ─► fused over the agents ─► layers over the places ─► where each body is
@@ -138,8 +138,8 @@ class PlaceReader(nn.Module):
         everyone = tokens.new_zeros(*present.shape, *tokens.shape[1:])
         everyone[present] = tokens
         rows, (bodies, places) = len(present), tokens.shape[1:3]
-        eyes = subset[:, None].expand(-1, bodies * places, -1).flatten(0, 1)
-        fused = self.fuser(everyone.flatten(2, 3).transpose(1, 2).flatten(0, 1), eyes)
+        present = subset[:, None].expand(-1, bodies * places, -1).flatten(0, 1)
+        fused = self.fuser(everyone.flatten(2, 3).transpose(1, 2).flatten(0, 1), present)
         kinds = kinds_of(self.players, bodies, tokens.device)
         told = self.alone((subset.sum(1) == 1).long())[:, None] + self.kind(kinds)
         if self.side is not None:

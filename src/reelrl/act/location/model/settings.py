@@ -44,8 +44,8 @@ class LocationNetSettings:
     """T, C, H and W of the video that the encoder sees."""
     players: int | None = None
     enemies: int | None = None
-    """How many of each the eyes tell apart, whose readings the embeddings are, one place after the other; the net then
-    has a memory and reads a history of them. None: embeddings of any kind."""
+    """How many of each the frame reader tells apart, whose readings the embeddings are, one place after the other; the
+    net then has a memory and reads a history of them. None: embeddings of any kind."""
     memory_dim: int = 24
     """Numbers that are remembered of each body at each place."""
     proj_dim: int = 128
