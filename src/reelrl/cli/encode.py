@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reelrl.encode.handshake.reference_encoder import EncodeJob
     from reelrl.encode.minigop.run import MiniGopRun
 
-DEFAULT_POLICY = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
-
 FAIR_PERCENT = 2.0  # of bytes; beyond, a difference in PSNR says little
 
 
@@ -43,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     goal.add_argument("--bitrate", type=float, metavar="KBPS", help="kbit/s to meet")
     goal.add_argument("--crf", type=int, metavar="QP", help="spend what the encoder alone spends at this quality")
     add("--policy", metavar="WHAT", help="who decides (default rate-model; leaky-bucket in low delay)")
-    add("--structure", choices=tuple(DEFAULT_POLICY), default="random_access", help="default random_access")
+    add("--structure", choices=("random_access", "low_delay"), default="random_access", help="default random_access")
     add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
     add("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
     add("--threads", type=int, default=1, metavar="N", help="of the encoder (default 1)")
@@ -57,13 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.encode.codecs.whole_clip import Encoded
+    from reelrl.encode.minigop.controllers.rules import DEFAULTS
 
     begin_s = time.monotonic()
     _check_output(Path(args.output))
     job, watch = _job(args)
     for path in (args.output, args.export_qpfile, args.export_zones):
         refuse_overwriting(path, *job.clip.files)
-    policy = args.policy or DEFAULT_POLICY[args.structure]
+    policy = args.policy or DEFAULTS[args.structure]
     done = _steered(job, policy, args, watch)
     encoded = Encoded(job.clip, job.settings, done.packets)
     encoded.save(args.output)

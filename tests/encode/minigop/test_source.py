@@ -18,9 +18,8 @@ from reelrl.encode.minigop.plan import layers_of, spans_of
 from reelrl.encode.minigop.preparation import Preparation, open_source
 from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.record import record_of, replay
-from reelrl.encode.minigop.rounding import Rounding
 from reelrl.encode.minigop.run import run_controller
-from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS
+from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS, Rounding
 from reelrl.errors import ConfigError
 from tests.encode.makers import bytes_of, scene, squared_error
 
@@ -160,7 +159,7 @@ def test_the_rate_model_says_where_it_cannot_work() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"settings": replace(QUICK, backend="aom")}, "svtav1 only"),
+        ({"settings": replace(QUICK, backend="aom")}, "no mini-GOPs that can be steered; use svtav1"),
         ({"settings": EncoderSettings(hierarchical_levels=0)}, "makes no mini-GOPs"),
         ({"settings": LOW_DELAY}, "low delay needs kbps"),
         ({"kbps": -1}, "above zero"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.minigop.protocols import MiniGopFeedback, MiniGopRequest
 
 _RESTART_S = 30.0  # an encoder that was seen to go may be started again; longer than that nobody waits for it
@@ -47,6 +48,9 @@ class HandshakeSource:
     silence_s  how long the encoder may say nothing: it codes a mini-GOP in that time, and begins and ends
     facts      of the episode, for encoders whose requests do not tell them: clip, width, height, fps, kbps, ...
     """
+
+    packets: tuple[Packet, ...] = ()  # the foreign program keeps its stream
+    sent_qps: tuple[int, ...] = ()
 
     def __init__(
         self, folder: str | Path, command: Sequence[str] | None = None, *, silence_s: float = 600.0, **facts: Any

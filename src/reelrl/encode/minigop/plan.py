@@ -1,4 +1,4 @@
-"""Where the mini-GOPs of a clip lie, and what the source says about each before it is coded."""
+"""Where the mini-GOPs of a clip lie, and what analysis and probe say about each before it is coded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from reelrl.encode.features import FrameAnalysis, analyse, clip_features
+from reelrl.encode.minigop.probe import probe
+from reelrl.encode.minigop.protocols import PlannedMiniGop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,39 @@ class Span(NamedTuple):
     def end(self) -> int:
         """The frame after the last one."""
         return self.first + self.frames
+
+
+class Plan:
+    """The mini-GOPs of a clip with the QPs that the encoder itself would give their pictures."""
+
+    def __init__(self, clip: Clip, settings: EncoderSettings, features: list[dict[str, float]]) -> None:
+        self.spans = spans_of(clip.frame_count, settings)
+        probed = None if settings.low_delay else probe(clip, settings)
+        self.cpu_s = 0.0 if probed is None else probed.cpu_s
+        self.layers: list[tuple[int, ...]] = []
+        self.minigops: list[PlannedMiniGop] = []
+        for span, found in zip(self.spans, features, strict=True):
+            part = slice(span.first, span.end)
+            layers = layers_of(span, self.spans, settings.levels) if probed is None else probed.layers[part].tolist()
+            self.layers.append(tuple(layers))
+            self.minigops.append(
+                PlannedMiniGop(
+                    mg=span.mg,
+                    gop=span.gop,
+                    first_frame=span.first,
+                    frames=span.frames,
+                    base_qp=settings.qp,
+                    layer_qps=(settings.qp,) * span.frames if probed is None else tuple(probed.qps[part].tolist()),
+                    features=found,
+                    probe_bits=None if probed is None else int(probed.bits[part].sum()),
+                    probe_sse=None if probed is None else int(probed.sse[part].sum()),
+                )
+            )
+
+    @property
+    def bits(self) -> int:
+        """What the probe spent; 0 without one."""
+        return sum(planned.probe_bits or 0 for planned in self.minigops)
 
 
 def spans_of(frame_count: int, settings: EncoderSettings) -> tuple[Span, ...]:

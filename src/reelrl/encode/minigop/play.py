@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop.evaluate import Protocol
     from reelrl.encode.minigop.protocols import MiniGopController
 
-_CODE = ("controllers/bits", "plan", "preparation", "probe", "rounding", "source", "starting_qp", "state")
+_CODE = ("controllers/bits", "plan", "preparation", "probe", "protocols", "source", "starting_qp", "state")
 """Modules between a controller's words and the encoder."""
 
 
@@ -80,5 +80,5 @@ def identity(spec: str) -> dict[str, Any]:
 def _files(controller: MiniGopController) -> set[Path]:
     """Where a controller is written: its class, those it extends, and the controller that it corrects."""
     kinds = [kind for kind in type(controller).__mro__ if kind is not object]
-    base = getattr(controller, "base", None)
+    base = controller.base if isinstance(controller, LearnedMiniGop) else None
     return {Path(inspect.getfile(kind)) for kind in kinds} | (_files(base) if base is not None else set())

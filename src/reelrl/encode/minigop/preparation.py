@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.codecs.backends import capabilities
-from reelrl.encode.minigop.plan import features_of, spans_of
+from reelrl.encode.minigop.plan import Plan, features_of, spans_of
 from reelrl.encode.minigop.probe import probe
-from reelrl.encode.minigop.protocols import Goal, MiniGopEpisode
-from reelrl.encode.minigop.rounding import OCTAVES_PER_QP
-from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource, Plan, clipped, least_lag
+from reelrl.encode.minigop.protocols import OCTAVES_PER_QP, Goal, MiniGopEpisode
+from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource, clipped, least_lag
 from reelrl.encode.minigop.starting_qp import FirstTaste, Taste, near, taste
 from reelrl.errors import ConfigError
 

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from reelrl.encode.minigop.rounding import OCTAVES_PER_QP
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reelrl.encode.codecs.packet import Packet
+
+LOWEST_QP, HIGHEST_QP = 1, 63
+
+OCTAVES_PER_QP = 0.095
+"""What one QP step on a whole pyramid usually takes from the bits: 0.06 to 0.12, grain 0.20 (minigop_facts.py)."""
 
 MAX_DELTA = 6.0
 """Largest change of a mini-GOP's QPs that an agent's action of 1 stands for."""
@@ -108,6 +116,16 @@ class MiniGopSource(Protocol):
     """An encoder that asks."""
 
     episode: MiniGopEpisode
+
+    @property
+    def packets(self) -> Sequence[Packet]:
+        """The stream so far, in display order; empty where another process keeps it."""
+        ...
+
+    @property
+    def sent_qps(self) -> Sequence[int]:
+        """QP (random access) or base QP (low delay) sent with each picture; empty where another process sends them."""
+        ...
 
     def request(self) -> MiniGopRequest | None:
         """The next question; None when the clip is over."""

@@ -94,13 +94,12 @@ def run_controller(
         source.close()
     if len(history) < len(deltas):  # more: an encode that was taken on in the middle tells of what was before
         raise EncoderError(f"{len(deltas)} mini-GOPs were decided, but feedback came for {len(history)}")
-    packets = getattr(source, "packets", ())
     return MiniGopRun(
         episode=source.episode,
         deltas=tuple(deltas),
         feedback=tuple(history),
-        packets=tuple(packets),
-        sent_qps=tuple(getattr(source, "sent_qps", ())),
+        packets=tuple(source.packets),
+        sent_qps=tuple(source.sent_qps),
         think_s=think_s,
         cpu_s=time.process_time() - started,
     )

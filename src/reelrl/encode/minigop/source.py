@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING
 
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
-from reelrl.encode.minigop.plan import Span, layers_of, spans_of
-from reelrl.encode.minigop.probe import probe
-from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop
-from reelrl.encode.minigop.rounding import HIGHEST_QP, LOWEST_QP, Rounding
+from reelrl.encode.minigop.protocols import HIGHEST_QP, LOWEST_QP, MiniGopEpisode, MiniGopFeedback, MiniGopRequest
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.whole_clip import Decision
+    from reelrl.encode.minigop.plan import Plan, Span
 
 RANDOM_ACCESS = EncoderSettings(preset=8, rate_control="crf", structure="random_access", hierarchical_levels=4)
 LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay", hierarchical_levels=3)
@@ -150,37 +148,26 @@ class InProcessSource:
         )
 
 
-class Plan:
-    """The mini-GOPs of a clip with the QPs that the encoder itself would give their pictures."""
+class Rounding:
+    """Whole QPs whose mean follows the deltas asked for.
 
-    def __init__(self, clip: Clip, settings: EncoderSettings, features: list[dict[str, float]]) -> None:
-        self.spans = spans_of(clip.frame_count, settings)
-        probed = None if settings.low_delay else probe(clip, settings)
-        self.cpu_s = 0.0 if probed is None else probed.cpu_s
-        self.layers: list[tuple[int, ...]] = []
-        self.minigops: list[PlannedMiniGop] = []
-        for span, found in zip(self.spans, features, strict=True):
-            part = slice(span.first, span.end)
-            layers = layers_of(span, self.spans, settings.levels) if probed is None else probed.layers[part].tolist()
-            self.layers.append(tuple(layers))
-            self.minigops.append(
-                PlannedMiniGop(
-                    mg=span.mg,
-                    gop=span.gop,
-                    first_frame=span.first,
-                    frames=span.frames,
-                    base_qp=settings.qp,
-                    layer_qps=(settings.qp,) * span.frames if probed is None else tuple(probed.qps[part].tolist()),
-                    features=found,
-                    probe_bits=None if probed is None else int(probed.bits[part].sum()),
-                    probe_sse=None if probed is None else int(probed.sse[part].sum()),
-                )
-            )
+    What rounding takes from a picture is given to the next of the same layer, in this mini-GOP or a later one. So each
+    layer's mean is right, and with it the bits: half of them lie in the one base picture, which a rounding per
+    mini-GOP would always push the same way.
+    """
 
-    @property
-    def bits(self) -> int:
-        """What the probe spent; 0 without one."""
-        return sum(planned.probe_bits or 0 for planned in self.minigops)
+    def __init__(self) -> None:
+        self._owed: dict[int, float] = {}
+
+    def realise(self, qps: Sequence[int], layers: Sequence[int], delta: float) -> list[int]:
+        """QPs of the pictures with `delta` added, each within 1 to 63."""
+        return [self._next(qp, layer, delta) for qp, layer in zip(qps, layers, strict=True)]
+
+    def _next(self, qp: int, layer: int, delta: float) -> int:
+        wanted = delta + self._owed.get(layer, 0.0)
+        step = round(wanted)
+        self._owed[layer] = wanted - step
+        return clipped(qp + step)
 
 
 def control_of(settings: EncoderSettings, qp: int, before: int) -> Decision:

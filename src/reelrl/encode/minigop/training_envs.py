@@ -12,6 +12,7 @@ import numpy as np
 from reelrl.encode.codecs.whole_clip import Encoded
 from reelrl.encode.handshake.reference_encoder import Coded
 from reelrl.encode.minigop.baseline import read_baseline
+from reelrl.encode.minigop.controllers.rules import DEFAULTS
 from reelrl.encode.minigop.env import MiniGopQpEnv
 from reelrl.encode.minigop.measured_curve import MeasuredCurve
 from reelrl.encode.minigop.pass_log import PassLog
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop.foreign import Foreign
     from reelrl.encode.minigop.train import MiniGopTraining
     from reelrl.encode.minigop.videos import Video
-
-USUAL_BASE = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
-"""Who decides what an action of 0 stands for, unless told otherwise."""
 
 _OCTAVES_PER_QP = 0.1  # roughly what one QP step takes from the bits; used to search, not to predict
 
@@ -46,8 +44,8 @@ def base_of(settings: MiniGopTraining) -> str | None:
     if settings.base == "none":
         return None
     # A foreign encoder shows no plan: there is nothing that a rate model could look ahead at.
-    usual = USUAL_BASE["low_delay" if settings.encoder else settings.structure]
-    return settings.base or usual
+    default = DEFAULTS["low_delay" if settings.encoder else settings.structure]
+    return settings.base or default
 
 
 def drawn_rate(rates: tuple[float, float], chance: np.random.Generator) -> float:

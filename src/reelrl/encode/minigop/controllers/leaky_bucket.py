@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reelrl.encode.minigop.controllers.bits import BitsModel, Pictures
-from reelrl.encode.minigop.rounding import HIGHEST_QP, LOWEST_QP
+from reelrl.encode.minigop.protocols import HIGHEST_QP, LOWEST_QP
 
 if TYPE_CHECKING:
     from collections.abc import Callable

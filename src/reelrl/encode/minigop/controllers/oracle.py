@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from reelrl.encode.minigop.controllers.rules import Fixed, RateModel
 from reelrl.encode.minigop.preparation import HEADROOM
+from reelrl.encode.minigop.protocols import OCTAVES_PER_QP
 from reelrl.encode.minigop.reference import RdCurve
-from reelrl.encode.minigop.rounding import OCTAVES_PER_QP
 from reelrl.encode.minigop.run import run_controller
 from reelrl.errors import ConfigError
 

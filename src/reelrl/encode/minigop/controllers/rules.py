@@ -2,7 +2,7 @@
 
 Random access knows the probe's bits and errors of every mini-GOP: offsets say how mini-GOPs should differ, and one
 number for all of them, solved again before each decision, spends what is left. Low delay has no probe:
-`minigop_leaky_bucket`.
+`leaky_bucket`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from reelrl.encode.minigop.controllers.leaky_bucket import LeakyBucket
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reelrl.encode.codecs.settings import Structure
     from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopFeedback, PlannedMiniGop, Situation
+
+DEFAULTS: dict[Structure, str] = {"random_access": "rate-model", "low_delay": "leaky-bucket"}
+"""Who decides in a structure where nobody else was asked for."""
 
 LARGEST_OFFSET = 4.0
 # QP steps between mini-GOPs, and in all, to make up for bits that others took: the last, cheap ones must not pay for
@@ -128,8 +131,3 @@ def relative_errors(episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> 
     bits = [planned.probe_bits or 1 for planned in plan]
     mean = sum(error * weight for error, weight in zip(errors, bits, strict=True)) / sum(bits)
     return [error - mean for error in errors]
-
-
-def default_controller(episode: MiniGopEpisode) -> RateModel | LeakyBucket:
-    """What to use where nothing else was asked for."""
-    return LeakyBucket() if episode.plan is None else RateModel()
