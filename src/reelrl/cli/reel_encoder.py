@@ -1,4 +1,6 @@
-"""A real AV1 encoder program that lets a trainer decide: the reference for porting your own (docs/handshake.md).
+"""A real AV1 encoder program that lets a trainer decide: the reference for porting your own.
+
+The protocol: docs/how-to/steer-your-own-encoder.md
 
 reel-encoder --input in.y4m --o out.ivf --csv out.csv --bitrate 500 --rc-mode 1 --rl-dir ./rl_io
 reel-encoder --input in_1920x1080_24.yuv --o out.ivf --crf 40

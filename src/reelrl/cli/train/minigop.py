@@ -11,7 +11,7 @@ reel train minigop --resume runs/0007                                    go on w
 An epoch is one pass over all videos; --epochs is the total to reach, also after --load-checkpoint or --resume. The
 agent corrects a controller that is good without it (--base), so that it begins with good rate control. Ctrl+C ends
 the training after the video under way and saves; again, at once. A foreign encoder is run without a shell and finds
-the folder in {rl_dir} or the variable RL_DIR (docs/handshake.md).
+the folder in {rl_dir} or the variable RL_DIR (docs/how-to/steer-your-own-encoder.md).
 """
 
 from __future__ import annotations

@@ -56,7 +56,9 @@ def read_episode(message: Message, known: dict[str, Any]) -> MiniGopEpisode:
     try:
         return MiniGopEpisode(**told)
     except TypeError as error:
-        raise HandshakeError(f"the episode cannot be made of {shown(told)}: {error}; see docs/handshake.md") from error
+        raise HandshakeError(
+            f"the episode cannot be made of {shown(told)}: {error}; see docs/how-to/steer-your-own-encoder.md"
+        ) from error
 
 
 def _rate(fps: Any) -> Fraction:
