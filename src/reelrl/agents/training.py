@@ -18,6 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from reelrl.agents import checkpointing
+from reelrl.runs.checkpoints import restoring
 from reelrl.runs.folder import Run
 from reelrl.runs.saving import Saving
 from reelrl.storage.files import write_atomic
@@ -59,8 +60,9 @@ class Training:
         saved = self.run.resume()
         if saved is None:
             return False
-        checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
-        self.noted, self.best = int(saved.state["noted"]), float(saved.state["best"])
+        with restoring(saved.folder):
+            checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
+            self.noted, self.best = int(saved.state["noted"]), float(saved.state["best"])
         if self.best_file and _BEST in saved.tensors:
             write_atomic(self.best_file, saved.tensors[_BEST].tobytes())
         return True

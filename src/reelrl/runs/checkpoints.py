@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.errors import CheckpointError, shown
+from reelrl.errors import CheckpointError, ReelError, shown
 from reelrl.runs.records import to_plain
 from reelrl.storage.files import explain_os_error, sync_file, sync_folder, writable_folder
 from reelrl.storage.plain_data import parse_json, parse_object
 from reelrl.storage.regular_files import RESULT_BYTES, open_binary, own_folder, read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     Tensors = Mapping[str, NDArray[Any]]
 
@@ -127,6 +128,18 @@ def _remove(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def restoring(place: str | Path) -> Iterator[None]:
+    """Around the code that takes a checkpoint apart: one of another training is an error of ours, not a traceback."""
+    try:
+        yield
+    except ReelError:
+        raise
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(":")
+        raise CheckpointError(f"{place} does not fit this training ({reason}); use its own run") from error
 
 
 def load(folder: Path) -> Checkpoint:

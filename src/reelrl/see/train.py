@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from reelrl.content.feeds.kinds import START, Position
-from reelrl.errors import CheckpointError, ConfigError, ContentError, InvalidStateError
-from reelrl.runs.checkpoints import Checkpoints
+from reelrl.errors import ConfigError, ContentError, InvalidStateError
+from reelrl.runs.checkpoints import Checkpoints, restoring
 from reelrl.runs.progress import spaced
 from reelrl.runs.saving import Saving
 from reelrl.see.frames.source import FrameSource
@@ -95,14 +95,11 @@ class AutoEncoderTrainer:
         saved = self.run.resume()
         if saved is None:
             return False
-        try:
+        with restoring(saved.folder):
             self.model.load_training_state(tensors_below(saved, "learner.") | saved.state["learner"])
             self.yardsticks.load_state_dict(tensors_below(saved, "yardsticks."))
             self.window.count, self.window.sums = saved.state["window"]["count"], saved.state["window"]["sums"]
             self.position = Position(*saved.state["position"])
-        except (KeyError, TypeError, RuntimeError) as error:
-            reason = str(error).strip().partition("\n")[0].rstrip(":")
-            raise CheckpointError(f"{saved.folder} does not fit this training ({reason}); use its own run") from error
         self.frames_done = saved.step
         return True
 

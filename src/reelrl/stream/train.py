@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, pick_device, tensors_on, to_arrays
 from reelrl.errors import ConfigError
+from reelrl.runs.checkpoints import restoring
 from reelrl.runs.saving import Saving
 from reelrl.seeding import seed_for
 from reelrl.stream.controllers.learned import BEST, save_policy
@@ -105,11 +106,12 @@ class AbrTrainer:
         saved = run.resume()
         if saved is None:
             return self.players.reset()
-        self.step, self.updates, self.best = saved.step, int(saved.state["updates"]), float(saved.state["best"])
-        tensors = tensors_on(self.device, saved.tensors)
-        self.ppo.restore(_part(tensors, "ppo."))
-        self.average.load_state_dict(_part(tensors, "average."))
-        return self.players.restore(_part(tensors, "players."))
+        with restoring(saved.folder):
+            self.step, self.updates, self.best = saved.step, int(saved.state["updates"]), float(saved.state["best"])
+            tensors = tensors_on(self.device, saved.tensors)
+            self.ppo.restore(_part(tensors, "ppo."))
+            self.average.load_state_dict(_part(tensors, "average."))
+            return self.players.restore(_part(tensors, "players."))
 
     def _validate(self, run: Run, metrics: dict[str, float]) -> dict[str, float]:
         """Score the averaged policy, and keep it if it is the best so far."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -107,3 +108,18 @@ def test_a_second_signal_ends_at_once_and_tells_how_to_go_on(
     said = capsys.readouterr().out.splitlines()
     assert said[-2] == "stopped at once                    nothing was saved"
     assert said[-1] == f"next   reel train {kind} --resume {run.folder}"
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_a_checkpoint_without_what_a_training_needs_is_an_error_of_one_line(
+    kind: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whole by its checksums, and yet of something else."""
+    training, root = TRAININGS[kind], tmp_path / "runs"
+    shutil.copytree(whole(kind, folder).folder.parent, root)
+    run = training.run(root)
+    newest = run.checkpoints.latest()
+    assert newest is not None
+    run.checkpoints.save(newest.step, {}, {"logs": newest.state.get("logs", {})}, config=newest.config)
+    assert training.resume(root) == 1
+    assert "does not fit this training" in capsys.readouterr().err

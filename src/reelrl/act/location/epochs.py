@@ -16,8 +16,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from reelrl import seeding
 from reelrl.agents import state_tree
-from reelrl.errors import CheckpointError, InvalidStateError
-from reelrl.runs.checkpoints import Checkpoints
+from reelrl.errors import InvalidStateError
+from reelrl.runs.checkpoints import Checkpoints, restoring
 from reelrl.runs.saving import Saving
 
 if TYPE_CHECKING:
@@ -98,16 +98,13 @@ class EpochTrainer(ABC):
         saved = self.run.resume()
         if saved is None:
             return False
-        try:
+        with restoring(saved.folder):
             state = state_tree.join(saved.tensors, saved.state["training"])
             self.net.load_state_dict(state["net"])
             self.optimiser.load_state_dict(state["optimiser"])
             self.best_epoch, self.best_score = state["best_epoch"], float(state["best_score"])
             seeding.restore_globals(saved.state["chance"])
             self._begun = saved.state.get("epoch", {})
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            reason = str(error).strip().partition("\n")[0].rstrip(":")
-            raise CheckpointError(f"{saved.folder} does not fit this training ({reason}); use its own run") from error
         self.epoch = saved.step
         return True
 

@@ -14,7 +14,8 @@ from reelrl.act.marl.contrastive_objective import ContrastiveTerm
 from reelrl.act.marl.optimiser_state import KeepOptimisers
 from reelrl.agents import state_tree
 from reelrl.content.write.film import write_film
-from reelrl.errors import CheckpointError, ConfigError
+from reelrl.errors import ConfigError
+from reelrl.runs.checkpoints import restoring
 from reelrl.runs.progress import spaced
 from reelrl.runs.saving import Saving
 
@@ -95,12 +96,8 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint: parameters, optimisers, counters and chance. Matches begin anew."""
-        try:
+        with restoring(checkpoint.folder):
             self.load_state_dict(state_tree.join(checkpoint.tensors, checkpoint.state["experiment"]))
-        except (KeyError, RuntimeError, ValueError) as error:
-            raise CheckpointError(
-                f"{checkpoint.folder} is of another training ({error}); resume with the settings it had"
-            ) from error
 
     def _setup_logger(self) -> None:
         self.logger = RunLogger(self)

@@ -29,6 +29,7 @@ from reelrl.encode.minigop.training_envs import TwoSided, base_of, make_environm
 from reelrl.encode.superblock.learned import model_name
 from reelrl.errors import ConfigError
 from reelrl.runs import checkpoint_file
+from reelrl.runs.checkpoints import restoring
 from reelrl.runs.interrupts import Interrupted
 from reelrl.runs.saving import Saving
 from reelrl.seeding import seed_for, stream
@@ -151,12 +152,16 @@ class MiniGopTrainer:
         if saved is None and checkpoint:
             saved = checkpoint_file.load(checkpoint)
         if saved is not None:
-            checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
-            # A data set of another size has other episodes: whole epochs are what carries over.
-            done = saved.state["episode"] if saved.state["videos"] == len(self.videos) else None
-            reached = saved.state["epoch"] * len(self.videos) if done is None else done
-            self.next_episode = max(self.next_episode, reached)
-            self.played = saved.state["played"] if self.next_episode == done else []
+            with restoring(checkpoint or run.folder):
+                self._go_on_from(saved)
+
+    def _go_on_from(self, saved: Checkpoint | checkpoint_file.CheckpointFile) -> None:
+        checkpointing.restore(self.model, saved.tensors, saved.state["learner"])
+        # A data set of another size has other episodes: whole epochs are what carries over.
+        done = saved.state["episode"] if saved.state["videos"] == len(self.videos) else None
+        reached = saved.state["epoch"] * len(self.videos) if done is None else done
+        self.next_episode = max(self.next_episode, reached)
+        self.played = saved.state["played"] if self.next_episode == done else []
 
     def train(self, saving: Saving | None = None) -> Figures:
         """Learn to the end and save what was learned; an interrupt ends it after the episode under way."""
