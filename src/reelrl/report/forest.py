@@ -30,6 +30,7 @@ class Row:
     """figure  the mean and its interval in words, to the right of the name
     dots       (note, value) of what the mean is of
     sure       whether the interval means anything; without that the row has no colour
+    colour     of a row that is no difference
     """
 
     name: str
@@ -37,6 +38,7 @@ class Row:
     figure: str
     dots: Sequence[tuple[str, float]] = ()
     sure: bool = True
+    colour: str = "one"
 
 
 def forest(rows: Sequence[Row], *, title: str, lower_is_better: bool | None = None) -> Html:
@@ -107,7 +109,7 @@ def _row(row: Row, top: float, across: Callable[[float], float], lower_is_better
 
 def _colour(row: Row, lower_is_better: bool | None) -> str:
     if lower_is_better is None:
-        return "one"
+        return row.colour
     below, above = row.interval.high < 0, row.interval.low > 0
     if not row.sure or not (below or above):
         return "quiet"

@@ -113,14 +113,19 @@ def video(source: str, label: str, width: int, height: int) -> Html:
     return figure(player, join([text(label), tag("a", source, href=source)]))
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> Html:
-    """Names to the left, figures to the right. A row that begins with "" continues the one above."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", *, wrap: bool = False) -> Html:
+    """Names to the left, figures to the right. A row that begins with "" continues the one above.
+
+    A table that is too wide scrolls inside its column; with `wrap` an interval goes below its mean before that.
+    """
     head = tag("tr", join(tag("th", name, scope="col") for name in heads))
+    if wrap:
+        rows = [[type(cell)(cell.replace(" [", "\n[")) for cell in row] for row in rows]
     lines = [
         tag("tr", join([tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])]), class_=_kind(row))
         for row in rows
     ]
-    whole = tag("table", join([tag("thead", head), tag("tbody", join(lines))]))
+    whole = tag("table", join([tag("thead", head), tag("tbody", join(lines))]), class_="wrap" if wrap else None)
     held = tag("div", whole, class_="scroll", tabindex=0, role="region", aria_label=caption or heads[0])
     return figure(held, caption) if caption else held
 
@@ -212,6 +217,8 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { padding: .5rem .75rem; text-align: right; white-space: nowrap; }
 th:first-child { text-align: left; padding-left: 0; }
 td:nth-child(2), thead th:nth-child(2) { text-align: left; }
+.wrap th { white-space: normal; }
+.wrap td { white-space: pre; }
 thead th { color: var(--soft); font-weight: 600; font-size: .85rem; border-bottom: 2px solid var(--line); }
 tbody tr:not(.more) > * { border-top: 1px solid var(--line); }
 tbody tr:first-child > * { border-top: 0; }
@@ -228,6 +235,7 @@ footer { margin-top: 4rem; padding-bottom: 3rem; }
   .columns { grid-template-columns: repeat(var(--narrow), minmax(0, 1fr)); }
   .stats { grid-template-columns: 1fr 1fr; }
   .stats li { padding: .9rem 1rem; }
+  .stats li:last-child:nth-child(odd) { grid-column: 1 / -1; }
   .stats strong { font-size: 1.8rem; }
   th, td { padding: .45rem .5rem; }
   table { font-size: .875rem; }

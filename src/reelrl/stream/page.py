@@ -9,6 +9,7 @@ import numpy as np
 from reelrl.report import page
 from reelrl.report.charts import Axis, Line, line_chart, line_style, signed, steps
 from reelrl.report.forest import Row, forest
+from reelrl.report.headline import compared
 from reelrl.report.intervals import Interval
 from reelrl.report.page import Html, Stat
 from reelrl.storage.files import write_atomic
@@ -102,24 +103,16 @@ def _headline(lines: Sequence[Summed], reference: str | None) -> tuple[str, str]
     fair = [line for line in lines if not line.privileged] or list(lines)
     best = fair[0]
     if reference is not None and best.name != reference and best.paired:
-        return _lead(best.title, reference, best.paired)
+        return compared(best.title, reference, best.paired, "QoE per chunk")
     second = next((line for line in fair[1:] if line.paired), None)
     if second is not None and second.paired:
         mean, low, high = second.paired
-        return _lead(best.title, second.title, Interval(-mean, -high, -low))
+        return compared(best.title, second.title, Interval(-mean, -high, -low), "QoE per chunk")
     return f"{best.title}: {best.qoe.mean:.3f} QoE per chunk", f"95 % interval {_between(best.qoe)}."
 
 
-def _lead(first: str, second: str, more: Interval) -> tuple[str, str]:
-    sure = f"Paired difference {signed(more.mean, 4)} QoE per chunk, 95 % interval {_between(more, True)}."
-    if more.low > 0:
-        return f"{first} beats {second} by {more.mean:.3f} QoE per chunk", sure
-    return f"{first} and {second}: no difference shown", sure
-
-
-def _between(interval: Interval, sign: bool = False) -> str:
-    low, high = (signed(value, 3) if sign else f"{value:.3f}" for value in (interval.low, interval.high))
-    return f"{low} to {high}"
+def _between(interval: Interval) -> str:
+    return f"{interval.low:.3f} to {interval.high:.3f}"
 
 
 def _figure(interval: Interval) -> str:
@@ -158,19 +151,16 @@ def _verdict(lines: Sequence[Summed], reference: str | None) -> Html:
 
 
 def _table(lines: Sequence[Summed], reference: str | None) -> Html:
-    heads = [
-        "controller",
-        "QoE [95 %]",
-        *([f"against {reference} [95 %]"] if reference else []),
-        share_title(list(lines)),
-    ]
+    heads = ["controller", "QoE [95 %]", *([f"against {reference} [95 %]"] if reference else [])]
+    shares = any(line.best_share is not None for line in lines)
+    heads += [share_title(list(lines))] if shares else []
     heads += ["median", "p10", "quality", "rebuffer", "smooth", "stall s"]
     rows = []
     for line in lines:
         paired = [_difference(line.paired) if line.paired else ""] if reference else []
-        share = "" if line.best_share is None else f"{100 * line.best_share:.1f} %"
+        share = ["" if line.best_share is None else f"{100 * line.best_share:.1f} %"] if shares else []
         terms = [f"{value:.3f}" for value in (line.median, line.p10, line.quality, line.rebuffer, line.smooth)]
-        rows.append([line.title, _figure(line.qoe), *paired, share, *terms, f"{line.rebuffer_s:.2f}"])
+        rows.append([line.title, _figure(line.qoe), *paired, *share, *terms, f"{line.rebuffer_s:.2f}"])
     lead = (
         "QoE is quality less what rebuffering and switching cost, each per chunk. p10: a tenth of sessions are below."
     )

@@ -12,6 +12,7 @@ from reelrl.act.location.contestants import names
 from reelrl.act.location.train import LocationTraining
 from reelrl.cli.main import main
 from tests.act.location.written_matches import PLAN, write_matches
+from tests.report.test_page import outside_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,9 @@ def test_runs_become_tables_maps_and_a_page(world: Path, capsys: pytest.CaptureF
     with (world / "out/places.csv").open() as file:
         assert {row["place"] for row in csv.DictReader(file)} == set(PLAN.places)
     page = (world / "out/index.html").read_text()
-    assert "Where is everybody?" in page
+    assert page.index("<h1>") < page.index('class="forest"') < page.index("<table")
+    assert "2 test matches" in page
+    assert outside_sources(page) == []
     assert (world / "out/maps.png").stat().st_size > 1000
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reelrl.act.location.evaluate import VIEWS
+from reelrl.act.location.evaluate import ALL_HEADS, VIEWS
 from reelrl.act.location.model.net import HEADS
 from reelrl.act.location.tables import (
     HEAD_NAMES,
@@ -14,28 +14,38 @@ from reelrl.act.location.tables import (
     place_records,
     retrieval_table,
     score_table,
+    shown,
 )
 from reelrl.report import page
 from reelrl.report.charts import Axis, Line, line_chart
+from reelrl.report.forest import Row, forest
+from reelrl.report.headline import compared
 from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.act.location.evaluate import Evaluation
+    from reelrl.act.location.evaluate import Evaluation, Views
     from reelrl.act.location.retrieval_scores import Found
     from reelrl.content.pictures import Picture
     from reelrl.report.page import Html
 
+ORACLE = "oracle"
 _METHOD = (
     "A place is a label: 1 while a living mate, or enemy, is in it. Macro AP is the mean of the average precision over "
     "places. F1 is at thresholds chosen place by place on validation matches, and at 0.5. Calibration error is the "
     "mean distance between an answer and how often such answers come true. Intervals are 95 % bootstrap: matches are "
-    "drawn again, and so are seeds; differences are on the same drawings. Baselines that see are told by the game the "
-    "exact place of whoever is on screen, and of who watches; the oracle is told of everybody. Sightings by the frame "
-    "reader come from the net's own."
+    "drawn again, and so are seeds; differences are on the same drawings. Baselines of sightings are told by the game "
+    "the exact place of whoever is on screen, and of who watches; the oracle is told of everybody. Those of the frame "
+    "reader get what the net's own reader has read."
 )
+_LIMITS = (
+    "All matches are of one game and one map, played by those who recorded them: what a net knows of the habits of "
+    "these players need not hold for others. Baselines of sightings have exact places, which nobody who only sees "
+    "pictures has."
+)
+_ONE_MATCH = "There is one match only: intervals say nothing about other matches."
 _RETRIEVAL = (
     "One player's view is the query; a teammate's view of the same moment is right. Wrong ones are other times of the "
     "same match, other matches, and other times of matches on a map that no net has seen."
@@ -46,17 +56,58 @@ def write_page(
     path: Path, evaluation: Evaluation, found: Sequence[Found], sheet: Picture, facts: dict[str, Any]
 ) -> None:
     """Everything on one page."""
-    body = [_views(evaluation, views) for views in VIEWS]
     maps = page.figure(page.image(sheet, "maps with predictions"), "Blue: players; white: who watches; red: enemies.")
-    body.insert(1, page.section("On the map", "The surer the net, the more orange a place.", maps))
-    body.append(_calibration(evaluation))
-    body.append(_places(evaluation))
+    body = [
+        _forests(evaluation),
+        *(_views(evaluation, views) for views in VIEWS),
+        page.section("On the map", "The surer the net, the more orange a place.", maps),
+        _calibration(evaluation),
+        _places(evaluation),
+    ]
     if found:
         body.append(page.section("The same moment, found", _RETRIEVAL, page.table(*retrieval_table(found))))
-    told = [(key, str(value)) for key, value in facts.items() if key != "command"]
-    body.append(page.section("Method", _METHOD, page.facts(told), page.code(facts["command"])))
-    lead = f"{facts['matches']} {evaluation.split} matches on {evaluation.scenes.map}, none of them trained on."
-    write_atomic(path, page.page("Where is everybody?", lead, body, kicker="reel evaluate location"))
+    body.append(page.section("What this does not show", _LIMITS))
+    named = [(key, str(value)) for key, value in facts.items() if key != "command"]
+    body.append(page.section("Method", _METHOD, page.facts(named), page.code(facts["command"])))
+    headline, lead = _headline(evaluation, facts["matches"])
+    write_atomic(path, page.page(headline, lead, body, kicker="reel evaluate location: where is everybody?"))
+
+
+def _headline(evaluation: Evaluation, matches: int) -> tuple[str, str]:
+    """The first net beside the strongest baseline, through one player's view: the harder question."""
+    views: Views = "one"
+    net, other = next(iter(evaluation.nets)), _strongest(evaluation, views)
+    more = evaluation.difference(views, net, other, ALL_HEADS, "macro_ap")
+    headline, sure = compared(net, other, more, "macro AP")
+    mine = evaluation.interval(views, net, ALL_HEADS, "macro_ap")
+    asked = f"{VIEW_NAMES[views]}, mean over {len(HEADS)} questions: {net} {shown(mine)}."
+    if matches == 1:
+        scope = f"1 {evaluation.split} match on {evaluation.scenes.map}, not trained on."
+        return f"{net}: macro AP {mine.mean:.3f} on one match", f"{asked} {scope} {_ONE_MATCH}"
+    scope = f"{matches} {evaluation.split} matches on {evaluation.scenes.map}, none of them trained on."
+    return headline, f"{sure} {asked} {scope}"
+
+
+def _strongest(evaluation: Evaluation, views: str) -> str:
+    """The best baseline that is not told everything."""
+    others = [name for name in evaluation.contestants(views) if name not in (*evaluation.nets, ORACLE)]
+    return max(others, key=lambda name: evaluation.interval(views, name, ALL_HEADS, "macro_ap").mean)
+
+
+def _forests(evaluation: Evaluation) -> Html:
+    """Everybody's macro AP, nets in colour; the four questions are dots."""
+    charts = []
+    for views in VIEWS:
+        rows = []
+        for name in evaluation.contestants(views):
+            whole = evaluation.interval(views, name, ALL_HEADS, "macro_ap")
+            means = {head: evaluation.interval(views, name, head, "macro_ap").mean for head in HEADS}
+            dots = [(f"{name}, {HEAD_NAMES[head]}: {mean:.3f}", mean) for head, mean in means.items()]
+            colour = "one" if name in evaluation.nets else "quiet"
+            rows.append(Row(name, whole, shown(whole), dots, colour=colour))
+        charts.append(page.figure(forest(rows, title=f"Macro AP, {VIEW_NAMES[views].lower()}"), VIEW_NAMES[views]))
+    lead = "Macro AP, right is better: mean over the four questions and 95 % interval; each question is a small dot."
+    return page.section("Who knows best", lead, page.columns(*charts))
 
 
 def _views(evaluation: Evaluation, views: str) -> Html:
@@ -64,19 +115,19 @@ def _views(evaluation: Evaluation, views: str) -> Html:
     return page.section(
         VIEW_NAMES[views],
         lead,
-        page.table(*score_table(evaluation, views, "macro_ap")),
-        page.table(*metric_table(evaluation, views)),
-        page.table(*difference_table(evaluation, views)),
+        page.table(*score_table(evaluation, views, "macro_ap"), wrap=True),
+        page.table(*metric_table(evaluation, views), wrap=True),
+        page.table(*difference_table(evaluation, views), wrap=True),
     )
 
 
 def _calibration(evaluation: Evaluation) -> Html:
-    """A reliability curve per head and kind of views, of the first net and of the strongest baselines."""
+    """A reliability curve per head and kind of views, of the nets and of the strongest baseline."""
     charts = []
     for views in VIEWS:
         for head in HEADS[:2]:
             lines = [Line("perfect", [(0, 0), (1, 1)], colour="quiet", marker="none", dashed=True)]
-            names = ["sightings in the clip", *evaluation.nets]
+            names = [_strongest(evaluation, views), *evaluation.nets]
             for number, name in enumerate(names):
                 points = evaluation.counts[views, name, head][0].reliability()
                 notes = [f"{name}: {count} answers near {said:.2f}, {true:.2f} true" for said, true, count in points]
