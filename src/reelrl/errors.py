@@ -10,6 +10,7 @@
     │   └── HandshakeError     a file between encoder and trainer that breaks their schema
     ├── RunError               a run folder that cannot be created, locked or resumed
     │   └── CheckpointError    a checkpoint that is missing, truncated or altered
+    ├── WorkerError            a worker process that ended in the middle of a task
     ├── GameError              a match that cannot start, or lost a player
     ├── InvalidStateError      an observation or action that is not finite
     └── InvalidRewardError     a reward that is not finite
@@ -102,6 +103,10 @@ class RunError(ReelError):
 
 class CheckpointError(RunError):
     """A checkpoint that is missing, truncated or altered."""
+
+
+class WorkerError(ReelError):
+    """A worker process ended in the middle of a task."""
 
 
 class GameError(ReelError):

@@ -76,3 +76,19 @@ def test_the_next_command_can_be_typed_where_the_shell_does_not_find_reel(
     monkeypatch.setattr(sys, "argv", [str(program), "demo"])
     output.next_command("reel clips")
     assert capsys.readouterr().out == "next   .venv/bin/reel clips\n"
+
+
+@pytest.mark.parametrize(("arguments", "jobs"), [([], 0), (["--jobs", "0"], 0), (["--jobs", "3"], 3)])
+def test_jobs_are_all_cores_unless_said_otherwise(arguments: list[str], jobs: int) -> None:
+    parser = argparse.ArgumentParser()
+    options.add_jobs(parser)
+    assert parser.parse_args(arguments).jobs == jobs
+
+
+@pytest.mark.parametrize("wrong", ["-1", "many"])
+def test_jobs_that_cannot_be_are_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    options.add_jobs(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args([f"--jobs={wrong}"])
+    assert f"{wrong!r} is no number of jobs; give 1 or more, or 0" in capsys.readouterr().err

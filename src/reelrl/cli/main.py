@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # a reader that went away is noticed here, not when Python ends
         return status
     except ReelError as error:
-        return _complain(f"error  {error}", FAILED)
+        # Notes say where it happened: which task of many.
+        return _complain("\n".join([f"error  {error}", *getattr(error, "__notes__", ())]), FAILED)
     except ModuleNotFoundError as error:
         extra = missing_extra(error)
         if extra is None:

@@ -41,8 +41,20 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="where all chance comes from (default 0)")
 
 
+def add_jobs(parser: argparse.ArgumentParser, default: int = 0, what: str = "processes") -> None:
+    """`--jobs N` for `parallel.executor`; 0 is one per core."""
+    usual = "default: one per core" if default == 0 else f"0: one per core; default {default}"
+    parser.add_argument("--jobs", type=_jobs, default=default, metavar="N", help=f"{what} ({usual})")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for programs instead of text")
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of jobs; give 1 or more, or 0 for one per core")
+    return int(text)
 
 
 def _seed(text: str) -> int:

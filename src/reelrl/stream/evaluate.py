@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import multiprocessing
 import re
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reelrl.errors import ConfigError
+from reelrl.parallel import executor
 from reelrl.report.intervals import Interval, mean_interval, paired_interval
 from reelrl.runs.progress import Progress
 from reelrl.storage.files import write_atomic
@@ -21,7 +20,7 @@ from reelrl.storage.regular_files import own_path
 from reelrl.stream.playback import Playback, load_bitrate_controller, play
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from reelrl.stream.data.ladders import Ladder
@@ -100,20 +99,12 @@ def play_all(
         for start in range(0, len(traces), CHUNK_OF_TRACES)
     ]
     played: dict[str, list[Playback]] = {contender.name: [] for contender in contenders}
-    with Progress("play", sum(len(task[2]) for task in tasks), unit="sessions") as progress:
-        for (name, *_), batch in zip(tasks, _results(tasks, jobs), strict=True):
+    with Progress("play", sum(len(task[2]) for task in tasks), unit="sessions") as progress, executor(jobs) as work:
+        records = work.map(_play_batch, tasks, name=lambda task: f"{task[1]} on traces from {task[2][0].name} on")
+        for (name, *_), batch in zip(tasks, records, strict=True):
             played[name] += batch
             progress.update(len(batch))
     return played
-
-
-def _results(tasks: list[Any], jobs: int) -> Iterator[list[Playback]]:
-    if jobs <= 1:
-        yield from map(_play_batch, tasks)
-        return
-    # Spawned, not forked: torch and numba keep threads that a fork would tear.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_play_batch, tasks)
 
 
 def _play_batch(task: tuple[str, str, list[Trace], Ladder, Protocol]) -> list[Playback]:

@@ -82,7 +82,6 @@ def test_matches_are_collected_continued_and_checked(tmp_path: Path, capsys: pyt
         ([], "say how many and where to"),
         (["--matches", "0", "-o", "x"], "--matches 0: give 1 or more"),
         (["--matches", "1", "-o", "x", "--players", "0"], "players is 0"),
-        (["--matches", "1", "-o", "x", "--jobs", "0"], "--jobs 0: give 1 or more"),
         (["--matches", "1", "-o", "x", "--map", "nowhere"], "there is no scenario 'nowhere'"),
         (["--matches", "1", "-o", "x", "--video", "gif"], "video is 'gif'; choose from av1, lossless"),
         (["--check", "x"], "x holds no matches"),

@@ -84,9 +84,9 @@ def test_processes_give_the_same_as_one() -> None:
     assert tuple(encode_all(everyone(), [scene(frames=4), scene("talk", frames=4)], QUICK, jobs=2)) == points()
 
 
-def test_no_processes_are_refused() -> None:
-    with pytest.raises(ConfigError, match="jobs = 0"):
-        encode_all(everyone(), [scene(frames=4)], QUICK, jobs=0)
+def test_less_than_no_processes_are_refused() -> None:
+    with pytest.raises(ConfigError, match="jobs = -1"):
+        encode_all(everyone(), [scene(frames=4)], QUICK, jobs=-1)
 
 
 def test_a_policy_that_abstains_is_exactly_no_map(tmp_path: Path) -> None:

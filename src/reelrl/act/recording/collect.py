@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from reelrl.act.recording.one_match import ASIDE, record
 from reelrl.act.recording.survey import plain_name, survey
 from reelrl.content.pictures import save_png
 from reelrl.errors import ConfigError, GameError
+from reelrl.parallel import executor
 from reelrl.storage.files import writable_folder, write_atomic
 from reelrl.storage.locks import FolderLock
 from reelrl.storage.regular_files import own_folder, own_path, read_regular
@@ -78,11 +78,11 @@ class Collection:
         if not numbers:
             return
         plan = self._map(scenario)
-        with ThreadPoolExecutor(jobs, thread_name_prefix="match") as pool:
+        tasks = [(scenario, plan, number) for number in numbers]
+        # Threads: a match is played by engines in processes of their own, and `stop` must reach those under way.
+        with executor(jobs, threads=True) as work:
             try:
-                futures = [pool.submit(self._record, scenario, plan, number) for number in numbers]
-                for future in as_completed(futures):
-                    collected = future.result()
+                for _, collected in work.as_completed(self._record, tasks, name=lambda task: f"match {task[2]}"):
                     if collected is not None:
                         self.manifest.add(collected.entry)
                         self.manifest.write(self.folder)
@@ -93,7 +93,8 @@ class Collection:
                 self._halt.set()
                 raise
 
-    def _record(self, scenario: str, plan: MapPlan, number: int) -> Collected | None:
+    def _record(self, task: tuple[str, MapPlan, int]) -> Collected | None:
+        scenario, plan, number = task
         if self._stop.is_set():
             return None
         name = _match_id(plan.name, number)

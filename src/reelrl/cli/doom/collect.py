@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--resolution", default="RES_256X192", metavar="NAME", help="of the views (default RES_256X192)")
     add("--video", default="av1", help="av1 (small) or lossless (bit for bit) (default av1)")
-    add("--jobs", type=int, default=1, metavar="N", help="matches played at the same time (default 1)")
+    options.add_jobs(parser, 1, "matches played at the same time")
     add("--check", metavar="DATA", help="read a folder instead, and compare every file with its checksum")
     options.add_seed(parser)
 
@@ -45,9 +45,8 @@ def run(args: argparse.Namespace) -> int:
         return _check(args.check)
     if args.matches is None or args.output is None:
         raise ConfigError("say how many and where to: reel collect doom --matches 80 -o data/doom")
-    for name in ("matches", "jobs"):
-        if getattr(args, name) < 1:
-            raise ConfigError(f"--{name} {getattr(args, name)}: give 1 or more")
+    if args.matches < 1:
+        raise ConfigError(f"--matches {args.matches}: give 1 or more")
     from reelrl.act.recording.manifest import RecordingSettings
 
     names = ("players", "seconds", "skip", "resolution", "video", "seed")

@@ -10,7 +10,6 @@ Traces: REELRL_DATA's test traces, else generated ones. Writes sessions.csv, sum
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -43,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qoe", default="linear", help="linear, log, hd, vmaf, psnr or ssim")
     parser.add_argument("--default-rule", action="store_true", help="our simulator instead of Pensieve's")
     parser.add_argument("--noise", action="store_true", help="vary download times by 10 percent")
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default all cores)"
-    )
+    options.add_jobs(parser)
     parser.add_argument("-o", "--out", default="runs/evaluate-abr", metavar="FOLDER", help="where results go")
     parser.add_argument("--note", default="", help="a word for the log of runs on test traces")
     options.add_seed(parser)

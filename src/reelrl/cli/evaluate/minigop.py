@@ -14,7 +14,6 @@ Encodes are kept: a killed evaluation goes on where it stood. Writes points.csv,
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", default="pchip", help="between points: pchip (default) or akima")
     parser.add_argument("--vmaf", action="store_true", help="VMAF as well, which takes longer than the encodes")
     parser.add_argument("--baseline", metavar="FILE", help="write the crf curves for reel train minigop")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
+    options.add_jobs(parser)
     parser.add_argument("--out", default="runs/evaluate-minigop", metavar="FOLDER", help="where results go")
     options.add_seed(parser)
     options.add_json(parser)

@@ -12,7 +12,6 @@ points.csv, clips.csv, summary.json and index.html.
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frames", type=int, default=30, metavar="N", help="of each clip (default 30)")
     parser.add_argument("--method", default="pchip", help="between points: pchip (default) or akima")
     parser.add_argument("--no-vmaf", action="store_true", help="leave VMAF out, which takes a third of the time")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
+    options.add_jobs(parser)
     parser.add_argument("--out", default="runs/evaluate-superblock", metavar="FOLDER", help="where results go")
     options.add_seed(parser)
     options.add_json(parser)

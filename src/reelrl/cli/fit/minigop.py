@@ -11,7 +11,6 @@ says is how much of the variance of the searched offsets rules explain on source
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from typing import TYPE_CHECKING
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", type=int, default=8, help="the encoder's speed preset (default 8)")
     parser.add_argument("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
     parser.add_argument("--ridge", type=float, default=1.0, metavar="R", help="pull of weights to zero (default 1)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
+    options.add_jobs(parser)
     options.add_json(parser)
 
 

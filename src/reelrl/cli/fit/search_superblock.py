@@ -11,7 +11,6 @@ clips: every clip there is.
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frames", type=int, default=8, metavar="N", help="of each window (default 8)")
     parser.add_argument("--refinements", type=int, default=30, metavar="N", help="encodes per metric (default 30)")
     parser.add_argument("--policies", nargs="+", default=[], metavar="FILE", help="fitted policies to compare")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
+    options.add_jobs(parser)
     parser.add_argument("--out", metavar="FILE", help="write the results there as JSON")
     options.add_json(parser)
 
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.superblock.fit import MapPolicy
     from reelrl.encode.superblock.search import SearchSettings
     from reelrl.encode.superblock.search_clips import Task, means, searched
-    from reelrl.parallel import processes
+    from reelrl.parallel import executor
     from reelrl.runs.progress import Progress
     from reelrl.storage.files import refuse_overwriting, write_atomic
 
@@ -54,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     policies = tuple(MapPolicy.load(path) for path in args.policies)
     tasks = [Task(clip, args.frames, tuple(args.metrics.split(",")), settings, policies) for clip in clips]
     records: list[dict[str, Any]] = []
-    with Progress("search", len(tasks), unit="clips") as progress, processes(args.jobs) as everywhere:
-        for found in everywhere(searched, tasks):
+    with Progress("search", len(tasks), unit="clips") as progress, executor(args.jobs) as work:
+        for found in work.map(searched, tasks, name=lambda task: task.clip.name):
             records += found
             progress.update()
             for record in () if args.json else found:

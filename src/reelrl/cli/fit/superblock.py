@@ -10,7 +10,6 @@ is the bits at equal quality. A policy that does not clearly pay on other frames
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qps", default="30,36,42,48", help="each clip takes two of them (default 30,36,42,48)")
     parser.add_argument("--population", type=int, default=8, metavar="N", help="policies per generation (default 8)")
     parser.add_argument("--generations", type=int, default=6, metavar="N", help="default 6")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
+    options.add_jobs(parser)
     options.add_seed(parser)
     options.add_json(parser)
 
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.content.sources import open_clip
     from reelrl.encode.superblock.evaluate import numbers, split_clips
     from reelrl.encode.superblock.fit import FitSettings, fit
-    from reelrl.parallel import processes
+    from reelrl.parallel import executor
     from reelrl.runs.progress import Progress
 
     settings = FitSettings(
@@ -55,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     clips = [open_clip(name) for name in args.clips] if args.clips else split_clips("train")
     refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
     total = (2 * len(settings.names) + settings.population * settings.generations) * 2 * len(clips)
-    with Progress("fit", total, unit="encodes") as progress, processes(args.jobs) as everywhere:
-        policy = fit(clips, settings, everywhere, lambda count, best: progress.update(count, saving=best))
+    with Progress("fit", total, unit="encodes") as progress, executor(args.jobs) as work:
+        policy = fit(clips, settings, work.map, lambda count, best: progress.update(count, saving=best))
     policy = replace(policy, facts=policy.facts | {"command": shlex.join(["reel", *sys.argv[1:]])})
     policy.save(args.output)
     if args.json:

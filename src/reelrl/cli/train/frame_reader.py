@@ -35,19 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_settings(parser)
     training.add_arguments(parser)
     add("--device", metavar="NAME", help="cpu or cuda (default: a GPU where there is one)")
-    add("--jobs", type=int, default=1, metavar="N", help="processes that decode videos (default 1)")
+    options.add_jobs(parser, 1, "processes that decode videos")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
 
 def run(args: argparse.Namespace) -> None:
     from reelrl.act.location.frame_reader.train import FrameReaderTrainer, open_labelled_frames
     from reelrl.agents.devices import use_device
-    from reelrl.parallel import processes
+    from reelrl.parallel import executor
 
     device = use_device(args.device, args.threads)
     settings, seed = _settings(args)
-    with processes(args.jobs) as work:
-        settings, frames = open_labelled_frames(settings, work)
+    with executor(args.jobs) as work:
+        settings, frames = open_labelled_frames(settings, work.map)
     facts = {"threads": args.threads}
     with training.in_run(
         STAGE, settings, seed, root=args.output_dir, resume=args.resume, name=STAGE, facts=facts

@@ -22,7 +22,7 @@ from reelrl.encode.minigop.preparation import HEADROOM
 from reelrl.encode.minigop.protocols import Goal
 from reelrl.encode.superblock.evaluate import PRISTINE
 from reelrl.errors import ConfigError
-from reelrl.parallel import processes
+from reelrl.parallel import executor
 from reelrl.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -159,8 +159,10 @@ def encode_all(
     others = [contestant for contestant in everyone if contestant.spec != "crf"]
     points: list[RatePoint] = []
     total = len(windows) * len(how.qps) * (1 + len(others))
-    with Progress("encode", total, unit="encodes") as progress, processes(jobs) as everywhere:
-        for batch in everywhere(_crf_points, [(clip, how) for clip in windows]):
+    with Progress("encode", total, unit="encodes") as progress, executor(jobs) as work:
+        for batch in work.map(
+            _crf_points, [(clip, how) for clip in windows], name=lambda task: f"crf on {task[0].name}"
+        ):
             points += batch
             progress.update(len(batch))
         targets = {(point.clip, point.qp): point.target_kbps for point in points}
@@ -169,7 +171,7 @@ def encode_all(
             for clip in windows
             for contestant in others
         ]
-        for batch in everywhere(_points, tasks):
+        for batch in work.map(_points, tasks, name=lambda task: f"{task[0].name} on {task[1].name}"):
             points += batch
             progress.update(len(batch))
     return points

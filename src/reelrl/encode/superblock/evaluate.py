@@ -26,7 +26,7 @@ from reelrl.encode.superblock.learned import LearnedMap, load_map_controller
 from reelrl.encode.superblock.maps import ZERO_MAP
 from reelrl.encode.superblock.measure import CHEAP, Maps, Measured, measure
 from reelrl.errors import ConfigError
-from reelrl.parallel import processes
+from reelrl.parallel import executor
 from reelrl.runs.progress import Progress
 from reelrl.storage.cache import keep, kept
 from reelrl.storage.files import cache_dir
@@ -128,8 +128,8 @@ def encode_all(
         for contestant in everyone
     ]
     points: list[EncodePoint] = []
-    with Progress("encode", len(tasks) * len(how.qps), unit="encodes") as progress, processes(jobs) as everywhere:
-        for batch in everywhere(_encode_points, tasks):
+    with Progress("encode", len(tasks) * len(how.qps), unit="encodes") as progress, executor(jobs) as work:
+        for batch in work.map(_encode_points, tasks, name=lambda task: f"{task[0].name} on {task[1].name}"):
             points += batch
             progress.update(len(batch))
     return points

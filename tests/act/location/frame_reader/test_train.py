@@ -30,7 +30,7 @@ from reelrl.act.recording.reader import MatchData
 from reelrl.act.video.encoder import VideoEncoderSettings
 from reelrl.cli.main import main
 from reelrl.errors import ConfigError, ContentError
-from reelrl.parallel import processes
+from reelrl.parallel import executor
 from reelrl.runs.folder import Run
 from reelrl.runs.interrupts import Interrupted
 from tests.act.location.written_matches import HEIGHT, PLAN, WIDTH, rooms_of, write_matches
@@ -118,8 +118,8 @@ def test_decoding_in_two_processes_gives_the_same(
 ) -> None:
     _, one = open_labelled_frames(settings_of(folder))
     monkeypatch.setenv("REELRL_CACHE", str(tmp_path))
-    with processes(2) as work:
-        _, two = open_labelled_frames(settings_of(folder), work)
+    with executor(2) as work:
+        _, two = open_labelled_frames(settings_of(folder), work.map)
     assert torch.equal(one["val"].pictures, two["val"].pictures)
     assert torch.equal(one["train"].seen_span, two["train"].seen_span)
 

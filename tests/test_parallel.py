@@ -1,0 +1,190 @@
+"""Laws of the executor: the same records however the work is done, errors that name their task, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reelrl.errors import ConfigError, MissingExtra, WorkerError
+from reelrl.parallel import InProcess, Threads, Workers, cores, executor
+from tests.waiting import HANG_S, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from reelrl.parallel import Executor
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+
+
+def double(number: int) -> int:
+    if number < 0:
+        raise ConfigError(f"{number} is below 0; give 0 or more")
+    return 2 * number
+
+
+def one_after_the_other(task: tuple[Path, bool]) -> None:
+    mark, wait = task
+    if wait:
+        until(mark.exists)
+        time.sleep(0.5)  # until the other's record has come
+    else:
+        mark.touch()
+
+
+def without_extra(_: int) -> None:
+    raise MissingExtra("something", "extra")  # does not survive pickling as it is
+
+
+def die(number: int) -> int:
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def own_id(_: int) -> int:
+    time.sleep(0.2)
+    return os.getpid()
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Executor]:
+    with executor(2) as work:
+        yield work
+
+
+@pytest.fixture(params=["here", "threads", "workers"])
+def work(request: pytest.FixtureRequest, workers: Executor) -> Iterator[Executor]:
+    if request.param == "workers":
+        yield workers
+        return
+    with executor(1) if request.param == "here" else executor(2, threads=True) as made:
+        yield made
+
+
+def test_jobs_choose_who_works() -> None:
+    assert isinstance(executor(1), InProcess)
+    assert isinstance(executor(2, threads=True), Threads)
+    two = executor(2)
+    assert isinstance(two, Workers)
+    assert two.jobs == 2
+    everything = executor(0)
+    assert everything.jobs == cores() if isinstance(everything, Workers) else cores() == 1
+    with pytest.raises(ConfigError, match="jobs = -1; use 1 or more, or 0"):
+        executor(-1)
+
+
+def test_records_are_the_same_and_in_order(work: Executor) -> None:
+    assert list(work.map(double, range(7))) == [0, 2, 4, 6, 8, 10, 12]
+    assert sorted(work.as_completed(double, range(5))) == [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
+    assert list(work.map(double, [])) == []
+
+
+def test_an_error_comes_in_its_turn_and_names_its_task(work: Executor) -> None:
+    records = work.map(double, [1, -2, -3], name=lambda number: f"the number {number}")
+    assert next(records) == 2
+    with pytest.raises(ConfigError, match="-2 is below 0") as caught:
+        next(records)
+    assert caught.value.__notes__ == ["task: the number -2"]
+    with pytest.raises(ConfigError, match="-2") as caught:
+        list(work.as_completed(double, [-2]))
+    assert caught.value.__notes__ == ["task: -2"]
+    assert list(work.map(double, [4])) == [8]  # and the executor goes on
+
+
+def test_as_completed_gives_the_quick_ones_first(workers: Executor, tmp_path: Path) -> None:
+    tasks = [(tmp_path / "done", wait) for wait in (True, False)]
+    assert [wait for (_, wait), _ in workers.as_completed(one_after_the_other, tasks)] == [False, True]
+
+
+def test_a_worker_s_error_keeps_its_words_and_its_traceback(workers: Executor) -> None:
+    with pytest.raises(Exception, match=r"pip install 'reelrl\[extra\]'"):
+        list(workers.map(without_extra, [0]))
+    with pytest.raises(ConfigError) as caught:
+        list(workers.map(double, [-1]))
+    assert "in double" in str(caught.value.__cause__)
+    with pytest.raises(Exception, match="lambda"):
+        list(workers.map(lambda number: number, [0]))
+
+
+def test_a_loop_that_is_left_ends_what_is_at_work() -> None:
+    with executor(2) as work:
+        names = [next(iter(work.map(own_id, range(6))))]
+        until(lambda: not alive(names))
+        assert len(set(work.map(own_id, range(2)))) == 2  # others are started
+
+
+@posix
+def test_a_killed_worker_is_an_error_in_words() -> None:
+    with executor(2) as work:
+        with pytest.raises(WorkerError, match=r"middle of a task \(exit status -9\).*fewer --jobs") as caught:
+            list(work.map(die, range(3)))
+        assert caught.value.__notes__ == ["task: 1"]
+        assert list(work.map(double, range(2))) == [0, 2]
+
+
+LONG = """
+import os, sys, time
+from pathlib import Path
+from reelrl.cli.main import INTERRUPTED
+from reelrl.parallel import executor
+from reelrl.runs.interrupts import sigterm_is_ctrl_c
+
+def task(number):
+    folder = Path(sys.argv[1])
+    child = os.getpid()
+    try:
+        (folder / f"{child}.started").touch()
+        time.sleep(3600)
+    finally:
+        (folder / f"{child}.closed").touch()
+
+if __name__ == "__main__":
+    try:
+        with sigterm_is_ctrl_c(), executor(2) as work:
+            list(work.map(task, range(8)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+"""
+
+
+@posix
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("to", ["parent", "everybody"])
+def test_however_the_parent_ends_the_workers_end(tmp_path: Path, how: signal.Signals, to: str) -> None:
+    if (how, to) == (signal.SIGKILL, "everybody"):
+        pytest.skip("kills them itself")
+    script = tmp_path / "long.py"
+    script.write_text(LONG)
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: len(list(tmp_path.glob("*.started"))) == 2)
+    children = [int(path.stem) for path in tmp_path.glob("*.started")]
+    (os.killpg if to == "everybody" else os.kill)(parent.pid, how)
+    said = parent.communicate(timeout=HANG_S)[1]
+    assert parent.returncode == (-9 if how == signal.SIGKILL else 130)
+    until(lambda: not alive(children))
+    assert len(list(tmp_path.glob("*.started"))) == 2  # what had not begun was not begun
+    if how != signal.SIGKILL:
+        assert "Traceback" not in said
+        assert len(list(tmp_path.glob("*.closed"))) == 2
+
+
+def alive(processes: list[int]) -> list[int]:
+    return [number for number in processes if _is_there(number)]
+
+
+def _is_there(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
