@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from reelrl.errors import CheckpointError, ConfigError, InvalidStateError
 from reelrl.runs.folder import Run, RunFolder
 from reelrl.runs.tensorboard import Board
-from reelrl.see.graph_replay import Replay
+from reelrl.see.execution import Replay
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures.baselines import FIGURES, StreamScores, psnr, summary
 from reelrl.see.monitor.performance import PerformanceMonitor, TensorBoardLogger

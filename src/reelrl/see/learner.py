@@ -1,4 +1,9 @@
-"""`StreamingAutoEncoder`: one frame in, one score, one update, next frame."""
+"""`StreamingAutoEncoder`: one frame in, one score, one update, next frame.
+
+    learn ──► execution (now, compiled, or as a recorded graph) ──► update (what is computed)
+
+Here is what lasts from frame to frame, and how it is saved.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from reelrl.errors import CheckpointError
-from reelrl.see.execution import Speed, fast_step
-from reelrl.see.frames.preprocess import check_frame, to_input
+from reelrl.see.execution import step_of
+from reelrl.see.frames.preprocess import check_frame
 from reelrl.see.model.averages import Shrink
 from reelrl.see.model.background import Background
-from reelrl.see.model.change import PixelChangeDetector, compute_frame_difference
+from reelrl.see.model.change import PixelChangeDetector
 from reelrl.see.model.decoder import Decoder
 from reelrl.see.model.encoder import Encoder
 from reelrl.see.model.layers import sparse_init_
-from reelrl.see.model.loss import Losses, reconstruction_loss
-from reelrl.see.optim import descend, make_optimiser
-from reelrl.see.result import Embeddings, LearnResult
+from reelrl.see.optim import make_optimiser
 from reelrl.see.settings import FRAME_SIZE, KERNELS, AutoEncoderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-# A pixel this far from the background counts as something in front of it.
-FOREGROUND = 0.1
+    from reelrl.see.result import Embeddings, LearnResult
 
 
 class StreamingAutoEncoder(nn.Module):
@@ -47,8 +49,7 @@ class StreamingAutoEncoder(nn.Module):
         self.to(device)
         self.optimiser = make_optimiser(list(self.parameters()), self.settings.optimiser)
         self.frames_seen = 0
-        self.speed = Speed(self)
-        self._fast_step = fast_step([self], self.settings.step)
+        self._step = step_of([self])
 
     @property
     def device(self) -> torch.device:
@@ -74,59 +75,7 @@ class StreamingAutoEncoder(nn.Module):
         a CUDA graph the result's tensors are overwritten by the next frame.
         """
         check_frame(frame)
-        self.frames_seen += 1
-        return self._fast_step([frame.to(self.device, non_blocking=True)], [reset])[0]
-
-    def step(self, raw: Tensor, reset: Tensor) -> LearnResult:
-        """`learn` on tensors that are already here: a fixed sequence of device work, for whoever captures it."""
-        frame = to_input(raw)
-        mask = self.detector(frame)
-        in_front = (compute_frame_difference(frame, self.background.mean) > FOREGROUND).float()
-        embeddings, votes = self.speed.side_by_side(self.background.normalise(frame))
-        losses, picture, foreground_mse = self.speed.judge(votes, embeddings[0], frame, mask, in_front)
-        self.optimiser.zero_grad(set_to_none=True)
-        losses.total.backward()  # type: ignore[no-untyped-call]
-        loss = losses.total.detach()
-        norm = descend(self.optimiser, self.settings.optimiser, loss, reset)
-        self.background.update(frame)
-        return LearnResult(
-            loss=loss,
-            mse=losses.mse,
-            l1=losses.l1,
-            ssim=losses.ssim,
-            gradient_norm=norm,
-            foreground_mse=foreground_mse,
-            foreground_share=in_front.mean(),
-            reconstruction=picture,
-            embeddings=(embeddings[0].detach(), embeddings[1].detach(), embeddings[2].detach()),
-            change_mask=mask,
-            frame=frame,
-        )
-
-    def path(self, branch: int, normalised: Tensor) -> tuple[Tensor, Tensor]:
-        """One branch's embedding of a normalised frame, and its votes on the picture."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
-            embedding = self.encoder.embed(branch, normalised)
-            return embedding, self.decoder.branches[branch](embedding)
-
-    def judge(
-        self, votes: Sequence[Tensor], fine: Tensor, frame: Tensor, mask: Tensor, in_front: Tensor
-    ) -> tuple[Losses, Tensor, Tensor]:
-        """Losses, the picture and its foreground error; pixels that changed and those in front weigh more."""
-        weight = 1.0 + self.settings.loss.change * mask + self.settings.loss.foreground * in_front
-        painted = self.decoder.fuse(votes, self.background.mean)
-        # Learned from before it is clamped: where a picture is too bright the gradient must not vanish.
-        losses = reconstruction_loss(painted, frame, weight, self.settings.loss)
-        if self.settings.loss.small:
-            losses = losses._replace(total=losses.total + self.settings.loss.small * self.small_loss(fine, frame))
-        picture = painted.detach().clamp(0, 1)
-        squares = (picture - frame).square().mean(dim=1, keepdim=True)
-        return losses, picture, (squares * in_front).sum() / in_front.sum().clamp(min=1.0)
-
-    def small_loss(self, fine: Tensor, frame: Tensor) -> Tensor:
-        """How far a linear reading of the finest embedding is from the averages, of differences from the background."""
-        error: Tensor = self.reader(fine).float() - self.shrink(frame - self.background.mean)
-        return (self.settings.loss.mse * error.square() + self.settings.loss.l1 * error.abs()).mean()
+        return self._step([frame.to(self.device, non_blocking=True)], [reset])[0]
 
     def training_state(self) -> dict[str, Tensor | int]:
         """Copies of everything that a bit-exact continuation needs, by name."""

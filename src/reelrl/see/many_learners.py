@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reelrl.errors import ConfigError
-from reelrl.see.execution import fast_step
+from reelrl.see.execution import step_of
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.result import FIGURES
 from reelrl.see.settings import FRAME_SIZE
@@ -25,11 +25,8 @@ class ManyLearners:
     def __init__(self, settings: Sequence[AutoEncoderSettings], device: str | torch.device = "cpu") -> None:
         if not settings:
             raise ConfigError("there are no settings, so there is nobody to learn; give at least one")
-        modes = sorted({each.step for each in settings})
-        if len(modes) > 1:
-            raise ConfigError(f"the learners want to step in different ways ({', '.join(modes)}); choose one for all")
         self.learners = [StreamingAutoEncoder(each, device) for each in settings]
-        self._step = fast_step(self.learners, modes[0])
+        self._step = step_of(self.learners)
 
     def learn(self, frames: Tensor, resets: Sequence[bool] | None = None) -> Tensor:
         """Score and learn one frame each, [L, 3, 224, 224] float in [0, 1]. Returns the FIGURES of each, [L, 7]."""
@@ -37,6 +34,4 @@ class ManyLearners:
         if frames.shape != expected:
             raise ConfigError(f"frames have shape {tuple(frames.shape)}; these learners need {expected}")
         results = self._step(frames.unbind(), resets or [False] * len(self.learners))
-        for learner in self.learners:
-            learner.frames_seen += 1
         return torch.stack([getattr(result, name) for result in results for name in FIGURES]).view(len(results), -1)

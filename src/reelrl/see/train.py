@@ -21,8 +21,8 @@ from reelrl.errors import ConfigError, ContentError, InvalidStateError
 from reelrl.runs.checkpoints import Checkpoints, restoring
 from reelrl.runs.progress import spaced
 from reelrl.runs.saving import Saving
+from reelrl.see.execution import Replay
 from reelrl.see.frames.source import FrameSource
-from reelrl.see.graph_replay import Replay
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures import baselines as yardsticks
 from reelrl.see.measures.baselines import StreamScores

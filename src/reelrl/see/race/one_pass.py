@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from reelrl.content.feeds.kinds import START, Position
-from reelrl.errors import ConfigError
-from reelrl.see.execution import fast_step
+from reelrl.see.execution import step_of
 from reelrl.see.frames.batches import BlockSource
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures.baselines import Yardsticks, through_small
@@ -49,14 +48,11 @@ class Pass:
     def __init__(
         self, group: Sequence[Entry], frames: int, *, seed: int = 0, device: str = "cpu", save_every: int = 5_000
     ) -> None:
-        modes = {entry.settings.step for entry in group}
-        if len(modes) > 1:
-            raise ConfigError(f"contestants want to step in different ways ({', '.join(sorted(modes))}); choose one")
         self.group, self.frames, self.done = group, frames, 0
         self._seed, self._device = seed, device
         self.sources = list(dict.fromkeys(entry.source for entry in group))
         self.learners = [StreamingAutoEncoder(entry.settings, device) for entry in group]
-        self._step = fast_step(self.learners, modes.pop())
+        self._step = step_of(self.learners)
         self._yardsticks = {source: Yardsticks(FRAME_SIZE).to(device) for source in self.sources}
         self._backgrounds = {source: background_of(source).to(device) for source in self.sources}
         self._positions = dict.fromkeys(self.sources, START)
@@ -123,8 +119,6 @@ class Pass:
             outcomes = self._step(shown, resets)
             if places:
                 torch._foreach_copy_(places, [outcome.reconstruction for outcome in outcomes])
-        for learner in self.learners:
-            learner.frames_seen += size
         return pictures
 
     def report(self, results: Results) -> bool:

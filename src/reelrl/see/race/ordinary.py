@@ -13,9 +13,10 @@ from reelrl.errors import ConfigError
 from reelrl.runs.progress import track
 from reelrl.see.frames.preprocess import to_input
 from reelrl.see.frames.source import FrameSource
-from reelrl.see.learner import FOREGROUND, StreamingAutoEncoder
+from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.model.change import compute_frame_difference
 from reelrl.see.model.loss import reconstruction_loss
+from reelrl.see.update import FOREGROUND
 
 if TYPE_CHECKING:
     from reelrl.see.settings import AutoEncoderSettings
