@@ -130,3 +130,10 @@ def test_the_checker_sees_what_it_must(tmp_path: Path, monkeypatch: pytest.Monke
         "",
         None,
     ]
+
+
+@pytest.mark.parametrize(("room", "other"), [("superblock", "minigop"), ("minigop", "superblock")])
+def test_rooms_of_encode_share_by_way_of_encode_itself(room: str, other: str) -> None:
+    for path in FILES:
+        if path.parts[:2] == ("encode", room):
+            assert not [name for name, _ in imports(path) if name.startswith(f"reelrl.encode.{other}")], path

@@ -153,9 +153,9 @@ def test_an_encoder_that_fails_in_mid_episode_leaves_a_usable_environment(monkey
 def test_a_clip_that_changes_under_way_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clips too large for memory are read in every episode."""
     from reelrl.content.write.video import write_video
-    from reelrl.encode.superblock import checks as superblock_checks
+    from reelrl.encode import clip_choice
 
-    monkeypatch.setattr(superblock_checks, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(clip_choice, "IN_MEMORY_BYTES", 0)
     path = tmp_path / "clip.y4m"
     write_video(path, scene(frames=4))
     env = SuperblockQpEnv(path, encoder=SVT)

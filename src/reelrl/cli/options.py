@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, TypeVar
 
 from reelrl.cli import output
+from reelrl.errors import ConfigError
 from reelrl.settings import config
 
 if TYPE_CHECKING:
@@ -61,3 +62,11 @@ def _seed(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no seed; give a whole number, 0 or more")
     return int(text)
+
+
+def numbers(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"{option} {text!r}; write whole numbers with commas between them") from None

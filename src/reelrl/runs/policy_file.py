@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from reelrl.errors import CheckpointError, ConfigError, shown
+from reelrl.runs.folder import RunFolder
 from reelrl.storage import tensor_file
 from reelrl.storage.files import write_atomic
 from reelrl.storage.plain_data import parse_object
@@ -25,13 +27,15 @@ from reelrl.storage.regular_files import check_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
 Activation = Literal["tanh", "relu"]
 Bounded = Literal["clip", "tanh"]
 Layer = tuple["NDArray[np.float32]", "NDArray[np.float32]"]
+
+KINDS = ("best", "final", "interrupted")
+"""What training leaves in a run's artifacts, the one to use first."""
 
 
 @dataclass(frozen=True)
@@ -172,3 +176,20 @@ def _check_layers(layers: list[Layer]) -> None:
 
 def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def model_name(kind: str, algorithm: str) -> str:
+    """The file's name: "final_ppo_model.safetensors"."""
+    return f"{kind}_{algorithm}_model.safetensors"
+
+
+def find(place: str | Path) -> Path:
+    """The policy file that a path means: itself, or the best one of a run."""
+    if Path(place).suffix == ".safetensors":
+        return Path(place)
+    run = RunFolder(place)
+    for kind in KINDS:
+        found = sorted(run.artifacts.glob(model_name(kind, "*")))
+        if found:
+            return run.artifact(found[0].name)
+    raise CheckpointError(f"{run.folder} has no trained policy yet; finish it: reel train {run.stage} --resume {place}")

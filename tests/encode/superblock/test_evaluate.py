@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.cli.main import main
+from reelrl.cli.options import numbers
+from reelrl.encode.clip_choice import split_clips
 from reelrl.encode.superblock import measure
-from reelrl.encode.superblock.evaluate import Contestant, Protocol, encode_all, numbers, split_clips, with_anchors
+from reelrl.encode.superblock.evaluate import Contestant, Protocol, encode_all, with_anchors
 from reelrl.encode.superblock.fit import MapPolicy
 from reelrl.encode.superblock.search_clips import means
 from reelrl.encode.superblock.summary import clip_results

@@ -101,7 +101,6 @@ def _protocol(args: argparse.Namespace) -> Protocol:
     from reelrl.encode.codecs.settings import EncoderSettings
     from reelrl.encode.minigop.evaluate import Protocol
     from reelrl.encode.minigop.preparation import HEADROOM
-    from reelrl.encode.superblock.evaluate import numbers
 
     if args.vmaf:
         from reelrl.content.quality import vmaf_program
@@ -109,7 +108,7 @@ def _protocol(args: argparse.Namespace) -> Protocol:
         vmaf_program()  # complain now, not after the first encode
     return Protocol(
         goal=args.goal,
-        qps=numbers("--qps", args.qps),
+        qps=options.numbers("--qps", args.qps),
         frames=args.frames,
         encoder=EncoderSettings(preset=args.preset, keyint=args.keyint, threads=args.threads),
         buffer_s=args.buffer,
@@ -126,8 +125,8 @@ def _contestants(args: argparse.Namespace) -> list[Contestant]:
 
 
 def chosen_clips(args: argparse.Namespace) -> list[Clip]:
+    from reelrl.encode.clip_choice import split_clips
     from reelrl.encode.minigop.evaluate import open_sequence
-    from reelrl.encode.superblock.evaluate import split_clips
 
     if args.clips:
         return [open_sequence(name) for name in args.clips]

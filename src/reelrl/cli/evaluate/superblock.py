@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     contestants = _contestants(args)
     metrics = (*CHEAP, "vmaf") if not args.no_vmaf and _has_vmaf() else CHEAP
     how = superblock.Protocol(
-        qps=superblock.numbers("--qps", args.qps),
+        qps=options.numbers("--qps", args.qps),
         frames=args.frames,
         metrics=metrics,
         encoder=EncoderSettings(backend=args.backend, preset=args.preset, picture_qp=True),
@@ -101,7 +101,7 @@ def _contestants(args: argparse.Namespace) -> list[Contestant]:
 
 def _clips(args: argparse.Namespace) -> list[Clip]:
     from reelrl.content.sources import open_clip
-    from reelrl.encode.superblock.evaluate import split_clips
+    from reelrl.encode.clip_choice import split_clips
 
     return [open_clip(name) for name in args.clips] if args.clips else split_clips(args.split)
 

@@ -41,10 +41,9 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.minigop.controllers.imitation import INPUTS
     from reelrl.encode.minigop.evaluate import Protocol, for_source
     from reelrl.encode.minigop.fit import fitted, leave_one_out, search
-    from reelrl.encode.superblock.evaluate import numbers
 
     how = Protocol(
-        qps=numbers("--qps", args.qps),
+        qps=options.numbers("--qps", args.qps),
         frames=args.frames,
         encoder=EncoderSettings(preset=args.preset, keyint=args.keyint),
     )

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from reelrl.content.sources import open_clip
-    from reelrl.encode.superblock.evaluate import numbers, split_clips
+    from reelrl.encode.clip_choice import split_clips
     from reelrl.encode.superblock.fit import FitSettings, fit
     from reelrl.parallel import executor
     from reelrl.runs.progress import Progress
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     settings = FitSettings(
         objective=args.objective,
         frames=args.frames,
-        qps=numbers("--qps", args.qps),
+        qps=options.numbers("--qps", args.qps),
         population=args.population,
         generations=args.generations,
         seed=args.seed,

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from reelrl import names
 from reelrl.content.clip import Clip
+from reelrl.encode.clip_choice import opened
 from reelrl.encode.minigop import record as minigop_record
 from reelrl.encode.minigop.preparation import Preparation
 from reelrl.encode.minigop.protocols import MAX_DELTA, Goal, MiniGopController, MiniGopFeedback, Situation
 from reelrl.encode.minigop.reference import Account, RdCurve
 from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource
 from reelrl.encode.minigop.state import LIMIT, NAMES, observation
-from reelrl.encode.superblock.checks import opened
 from reelrl.errors import ConfigError, InvalidStateError
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from reelrl.content.catalogue import split_of
 from reelrl.content.clip import concatenate
 from reelrl.content.sources import open_clip
+from reelrl.encode.clip_choice import PRISTINE
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.minigop.encoder_modes import MODES, crf_encode, mode_encode, structured
 from reelrl.encode.minigop.play import check_controller, controller_encode, is_privileged
 from reelrl.encode.minigop.preparation import HEADROOM
 from reelrl.encode.minigop.protocols import Goal
-from reelrl.encode.superblock.evaluate import PRISTINE
 from reelrl.errors import ConfigError
 from reelrl.parallel import executor
 from reelrl.runs.progress import Progress

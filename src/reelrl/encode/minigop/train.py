@@ -26,9 +26,8 @@ from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.minigop.source import RANDOM_ACCESS
 from reelrl.encode.minigop.state import NAMES
 from reelrl.encode.minigop.training_envs import TwoSided, base_of, make_environment
-from reelrl.encode.superblock.learned import model_name
 from reelrl.errors import ConfigError
-from reelrl.runs import checkpoint_file
+from reelrl.runs import checkpoint_file, policy_file
 from reelrl.runs.checkpoints import restoring
 from reelrl.runs.interrupts import Interrupted
 from reelrl.runs.saving import Saving
@@ -201,7 +200,7 @@ class MiniGopTrainer:
         facts = {"stage": "minigop", "base": base_of(chosen), "max_delta": chosen.max_delta, "sees": list(NAMES)}
         trained = {"structure": chosen.structure, "steps": self.model.num_timesteps}
         policy = actor_policy(self.model, **facts, **trained, videos=[video.name for video in self.videos])
-        policy.save(self.run.new_artifact(model_name(kind, "sac")))
+        policy.save(self.run.new_artifact(policy_file.model_name(kind, "sac")))
 
     def close(self) -> None:
         self.env.close()

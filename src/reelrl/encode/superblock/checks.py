@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl import names
-from reelrl.content.clip import Clip
-from reelrl.content.frame import frame_bytes
-from reelrl.content.sources import open_clip
 from reelrl.encode.codecs.controls import check_maps_are_obeyed
 from reelrl.encode.codecs.settings import MAX_OFFSET
 from reelrl.encode.superblock.maps import MAP_FEATURES
@@ -19,8 +16,6 @@ from reelrl.encode.superblock.rewards import REWARDS
 from reelrl.errors import ConfigError, InvalidStateError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from reelrl.encode.codecs.settings import EncoderSettings
@@ -28,21 +23,6 @@ if TYPE_CHECKING:
 
 LEVELS = 2 * MAX_OFFSET + 1
 """Choices per superblock."""
-
-IN_MEMORY_BYTES = 256 * 2**20
-"""Clips up to this size are read once and held; larger ones are read anew in each episode."""
-
-
-def opened(video: str | Path | Clip, max_frames: int | None) -> Clip:
-    """The clip or its first frames, held in memory unless it is large."""
-    clip = video if isinstance(video, Clip) else open_clip(video)
-    if max_frames is not None:
-        if type(max_frames) is not int or max_frames < 1:
-            raise ConfigError(f"max_frames = {max_frames!r}; give a whole number from 1, or None for the whole clip")
-        if max_frames < clip.frame_count:
-            clip = clip.window(0, max_frames)
-    small = frame_bytes(clip.width, clip.height) * clip.frame_count <= IN_MEMORY_BYTES
-    return clip.load() if small else clip
 
 
 def checked_encoder(settings: EncoderSettings, target_kbps: float | None) -> EncoderSettings:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from reelrl import names
 from reelrl.content.clip import Clip
 from reelrl.content.write.video import write_bitstream
+from reelrl.encode.clip_choice import opened
 from reelrl.encode.codecs.session import EncoderSession, check_openable
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.superblock import record as episodes
@@ -27,7 +28,6 @@ from reelrl.encode.superblock.checks import (
     checked_lambda,
     checked_levels,
     checked_weights,
-    opened,
     reward_of,
 )
 from reelrl.encode.superblock.maps import MAP_FEATURES, ZERO_MAP, map_inputs, map_of

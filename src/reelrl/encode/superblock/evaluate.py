@@ -8,7 +8,6 @@ killed goes on where it stood, and a contestant more costs only its own encodes.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.content.catalogue import catalogue, split_of
+from reelrl.content.catalogue import split_of
+from reelrl.encode.clip_choice import PRISTINE
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import MAX_OFFSET, EncoderSettings
 from reelrl.encode.features import clip_features
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 NO_MAP, CRF = "no-map", "crf"
 HEURISTICS = (NO_MAP, "zero-map", "variance-map", "motion-map", "random-map")
-PRISTINE = ("derf", "vid4", "fate", "generated:", "atari:")
-"""Sources, or beginnings of their names, whose pictures were never compressed, or hardly."""
 
 
 @dataclass(frozen=True)
@@ -140,23 +138,6 @@ def with_anchors(contestants: Sequence[Contestant]) -> list[Contestant]:
     needed = dict.fromkeys(contestant.anchor for contestant in contestants)
     given = {contestant.name for contestant in contestants}
     return [Contestant(name, name) for name in needed if name not in given] + list(contestants)
-
-
-def split_clips(split: str) -> list[Clip]:
-    """Clips of one side of the split; games only where they are installed."""
-    if split not in ("train", "test"):
-        raise ConfigError(f"split {split!r}; use train or test")
-    games = importlib.util.find_spec("ale_py") is not None
-    entries = [entry for entry in catalogue() if entry.split == split]
-    return [entry.clip for entry in entries if games or not entry.clip.source.startswith("atari:")]
-
-
-def numbers(option: str, text: str) -> tuple[int, ...]:
-    """Whole numbers with commas between them."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"{option} {text!r}; write whole numbers with commas between them") from None
 
 
 def _check_names(contestants: Sequence[Contestant]) -> None:

@@ -9,7 +9,6 @@ env.step(controller.act(observation))
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,32 +18,13 @@ from reelrl.encode.superblock.states import Normalisation
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.names import MAP_CONTROLLERS, STATES, known, make_controller, names_a_file
 from reelrl.runs import policy_file
-from reelrl.runs.folder import RunFolder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from reelrl.encode.superblock.maps import MapEpisode
-
-KINDS = ("best", "final", "interrupted")
-"""What training leaves in a run's artifacts, the one to use first."""
-
-
-def model_name(kind: str, algorithm: str) -> str:
-    """The file's name: "final_ppo_model.safetensors"."""
-    return f"{kind}_{algorithm}_model.safetensors"
-
-
-def find_policy(place: str | Path) -> Path:
-    """The policy file that a path means: itself, or the best one of a run."""
-    if Path(place).suffix == ".safetensors":
-        return Path(place)
-    run = RunFolder(place)
-    for kind in KINDS:
-        found = sorted(run.artifacts.glob(model_name(kind, "*")))
-        if found:
-            return run.artifact(found[0].name)
-    raise CheckpointError(f"{run.folder} has no trained policy yet; finish it: reel train {run.stage} --resume {place}")
 
 
 class LearnedMap:
@@ -53,7 +33,7 @@ class LearnedMap:
     privileged = False
 
     def __init__(self, place: str | Path) -> None:
-        self.path = find_policy(place)
+        self.path = policy_file.find(place)
         self.policy = policy_file.load(self.path)
         self.facts = self.policy.facts
         try:

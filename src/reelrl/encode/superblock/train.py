@@ -22,10 +22,11 @@ from reelrl.content.write.video import write_bitstream
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.superblock.env import USUAL_WEIGHTS, SuperblockQpEnv
-from reelrl.encode.superblock.learned import model_name, normalisation_facts
+from reelrl.encode.superblock.learned import normalisation_facts
 from reelrl.encode.superblock.monitor_csv import MonitorCsv
 from reelrl.encode.superblock.states import Normalisation
 from reelrl.errors import ConfigError
+from reelrl.runs import policy_file
 from reelrl.runs.saving import Saving
 from reelrl.seeding import seed_for
 from reelrl.storage.files import writable_folder
@@ -138,7 +139,7 @@ class SuperblockTrainer:
             eval_every=self.settings.eval_freq,
             save_every=self.settings.save_freq,
             saving=saving or Saving(),
-            best_file=run.new_artifact(model_name("best", self.settings.algorithm)),
+            best_file=run.new_artifact(policy_file.model_name("best", self.settings.algorithm)),
         )
         self.training.resume()
         self.monitor = MonitorCsv(run.new_artifact("monitor.csv"), run)
@@ -211,7 +212,7 @@ class SuperblockTrainer:
         facts |= normalisation_facts(self.normalisation)
         trained = {"algorithm": chosen.algorithm, "steps": self.steps_done, "clips": list(chosen.files)}
         policy = policy_of(self.model, self.levels, **facts, **trained)
-        policy.save(self.run.new_artifact(model_name(kind, chosen.algorithm)))
+        policy.save(self.run.new_artifact(policy_file.model_name(kind, chosen.algorithm)))
 
     def _save_streams(self, kind: str, envs: list[SuperblockQpEnv]) -> list[str]:
         with warnings.catch_warnings(record=True) as problems:

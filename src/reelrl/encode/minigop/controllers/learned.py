@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop.controllers.imitation import Imitation
 from reelrl.encode.minigop.state import NAMES, observation
-from reelrl.encode.superblock.learned import find_policy
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.file_trust import files_are_trusted
 from reelrl.names import MINIGOP_CONTROLLERS, make_controller, names_a_file
@@ -30,7 +29,7 @@ class LearnedMiniGop:
     privileged = False
 
     def __init__(self, place: str | Path, corrected_by: tuple[Path, ...] = ()) -> None:
-        self.path = find_policy(place)
+        self.path = policy_file.find(place)
         if self.path in corrected_by:
             raise CheckpointError(f"{self.path} corrects itself, by way of its `base`; train it anew")
         self.policy = policy_file.load(self.path)
