@@ -9,6 +9,7 @@ import argparse
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl import __version__
@@ -95,6 +96,10 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"reel {__version__}")
         return DONE
     arguments = without_aliases(arguments)
+    if _names_a_run(arguments):
+        from reelrl.cli.evaluate import words_for_runs
+
+        arguments = words_for_runs(arguments)
     command = _find(arguments)
     if command is None:
         return _without_command(arguments)
@@ -146,6 +151,14 @@ def _find(arguments: list[str]) -> str | None:
     return None
 
 
+def _names_a_run(arguments: list[str]) -> bool:
+    """Whether this is `reel evaluate RUN`: what follows is no command, and a path or something that is there."""
+    if arguments[:1] != ["evaluate"] or _find(arguments) or len(arguments) < 2 or arguments[1].startswith("-"):
+        return False
+    word = arguments[1]
+    return word.isdecimal() or "/" in word or os.sep in word or Path(word).exists()
+
+
 def _without_command(arguments: list[str]) -> int:
     words = [word for word in arguments if not word.startswith("-")]
     asked_for_help = bool({"-h", "--help"} & set(arguments))
@@ -165,6 +178,7 @@ def _overview(members: list[str], group: str) -> str:
     width = max(len(name) for name in members)
     lines = [f"usage: reel {group}COMMAND [options]", ""]
     lines += [f"  {name:<{width}}  {COMMANDS[name][1]}" for name in members]
+    lines += ["", "  evaluate RUN  evaluates a run of any kind by the command for it"] if group == "evaluate " else []
     return "\n".join([*lines, "", "`reel COMMAND --help` shows a command's options; `reel --version` the version"])
 
 

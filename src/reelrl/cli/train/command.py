@@ -55,12 +55,16 @@ def add_arguments(parser: argparse.ArgumentParser, *, but_for: str = "") -> None
 def resumed(args: argparse.Namespace, stage: str, cls: type[T]) -> tuple[T, int] | None:
     """Settings and seed of the run to resume, which must be of this stage; None where a new one begins."""
     from reelrl.runs.folder import RunFolder
+    from reelrl.runs.stages import stage_of
 
     if not args.resume:
         return None
     folder = RunFolder(args.resume)
     if folder.stage != stage:
-        raise ConfigError(f"{folder.folder} is a run of `reel train {folder.stage}`; resume it with that command")
+        train = stage_of(folder.stage, folder.folder).train
+        raise ConfigError(
+            f"{folder.folder} is a run of `reel {train}`; resume it with: reel {train} --resume {args.resume}"
+        )
     return folder.settings(cls), folder.seed
 
 

@@ -1,0 +1,44 @@
+"""What can be trained: the stage that a run folder names, the settings in it, and the commands that it is for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reelrl.errors import RunError
+
+
+class Stage(NamedTuple):
+    """A stage: its settings ("module:Class"), the words behind `reel` that train it, and those that evaluate runs.
+
+    Runs follow the words of `evaluate`, which are empty where nothing evaluates a run by itself; `instead` then says
+    what to do.
+    """
+
+    settings: str
+    train: str
+    evaluate: str = ""
+    instead: str = ""
+
+
+STAGES: dict[str, Stage] = {
+    "superblock": Stage(
+        "reelrl.encode.superblock.train:SuperblockTraining", "train superblock", "evaluate superblock --controllers"
+    ),
+    "minigop": Stage("reelrl.encode.minigop.train:MiniGopTraining", "train minigop", "evaluate minigop --controllers"),
+    "abr": Stage("reelrl.stream.train:AbrTraining", "train abr", "evaluate abr"),
+    "autoencoder": Stage("reelrl.see.train:AutoEncoderTraining", "train autoencoder", "evaluate autoencoder"),
+    "doom": Stage("reelrl.act.marl.assembly:DoomTraining", "train doom", "evaluate doom"),
+    "location": Stage("reelrl.act.location.train:LocationTraining", "train location", "evaluate location"),
+    "frame-reader": Stage(
+        "reelrl.act.location.frame_reader.train:FrameReaderTraining",
+        "train frame-reader",
+        instead="train a net on it and evaluate that: reel train location DATA --frame-reader {run}",
+    ),
+}
+
+
+def stage_of(name: str, run: object) -> Stage:
+    """The stage that a run names."""
+    if name not in STAGES:
+        raise RunError(f"{run} is of stage {name!r}, which this version does not know; it knows {', '.join(STAGES)}")
+    return STAGES[name]
