@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
-    from reelrl.encode.handshake.reference_encoder import EncodeJob
-    from reelrl.encode.minigop.run import MiniGopRun
+    from reelrl.encode.file.job import EncodeJob
+    from reelrl.encode.minigop.source import InProcessSource
 
 FAIR_PERCENT = 2.0  # of bytes; beyond, a difference in PSNR says little
 
@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.output, args.export_qpfile, args.export_zones):
         refuse_overwriting(path, *job.clip.files)
     policy = args.policy or DEFAULTS[args.structure]
-    done = _steered(job, policy, args, watch)
+    source, done = job.steered(policy, args.seed, watch.phase)
+    _export(source, args)
     encoded = Encoded(job.clip, job.settings, done.packets)
     encoded.save(args.output)
     facts: dict[str, Any] = {
@@ -115,7 +116,7 @@ def _check_output(path: Path) -> None:
 
 def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
     from reelrl.content.sources import open_clip
-    from reelrl.encode.handshake.reference_encoder import EncodeJob
+    from reelrl.encode.file.job import EncodeJob
     from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS
 
     if args.bitrate is not None and not args.bitrate > 0:
@@ -133,36 +134,19 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
     return EncodeJob(watch.clip, settings.for_clip(clip), args.bitrate, constant=low_delay), watch
 
 
-def _steered(job: EncodeJob, policy: str, args: argparse.Namespace, watch: _Watch) -> MiniGopRun:
-    """The clip coded by the policy, and its decisions exported where that was asked for."""
-    from reelrl.encode.minigop.controllers.learned import load_minigop_controller
-    from reelrl.encode.minigop.preparation import open_source
-    from reelrl.encode.minigop.run import run_controller
+def _export(source: InProcessSource, args: argparse.Namespace) -> None:
+    from reelrl.encode.file.export import write_qp_file, write_zones
 
-    controller = load_minigop_controller(policy)
-    if controller.privileged:
-        raise ConfigError(f"{policy} codes the clip many times to decide once; see it with `reel evaluate minigop`")
-    # Its hash, our analysis of it, and the probe; what is kept from an earlier time is not read again.
-    with watch.phase("prepare", passes=2 if job.settings.low_delay else 3):
-        source = open_source(job.clip, job.settings, kbps=job.kbps)
-    with watch.phase("encode"):
-        done = run_controller(source, controller, args.seed)
-    if args.export_qpfile or args.export_zones:
-        from reelrl.encode.file.export import write_qp_file, write_zones
-
-        for path, write in ((args.export_qpfile, write_qp_file), (args.export_zones, write_zones)):
-            if path:
-                write(source, Path(path))
-    return done
+    for path, write in ((args.export_qpfile, write_qp_file), (args.export_zones, write_zones)):
+        if path:
+            write(source, Path(path))
 
 
 def _compare(job: EncodeJob, kbps: float, watch: _Watch) -> dict[str, Any]:
     """The encoder's own rate control at the same bitrate, or its own crf."""
-    from reelrl.encode.handshake.reference_encoder import alone
-
     with watch.phase("compare"):
-        own = alone(job, None, two_passes=False)
-    return {"mode": own.encoded.settings.rate_control, "passes": 1, **_figures(own.encoded, kbps)}
+        own = job.alone()
+    return {"mode": own.settings.rate_control, "passes": 1, **_figures(own, kbps)}
 
 
 def _figures(encoded: Any, target_kbps: float) -> dict[str, float]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.content.clip import Clip
-    from reelrl.encode.handshake.reference_encoder import EncodeJob
+    from reelrl.encode.file.job import EncodeJob
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,7 +109,7 @@ def _encode(args: argparse.Namespace) -> None:
 
 def _job(args: argparse.Namespace) -> EncodeJob:
     from reelrl.encode.codecs.settings import EncoderSettings
-    from reelrl.encode.handshake.reference_encoder import EncodeJob
+    from reelrl.encode.file.job import EncodeJob
 
     _check(args)
     low_delay = args.structure == "low_delay" or (args.structure is None and args.rc_mode == 2)

@@ -6,10 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reelrl.content.clip import Clip
 from reelrl.encode.codecs import whole_clip as coding
 from reelrl.encode.codecs.backends import capabilities
-from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import Encoded
 from reelrl.encode.handshake.encoder_side import AskTrainer, HandshakeEncoder
 from reelrl.encode.minigop.pass_log import PassLog
@@ -24,29 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.encode.codecs.packet import Packet
+    from reelrl.encode.file.job import EncodeJob
 
 CSV_COLUMNS = "frame,type,layer,qp,bits,psnr_y,psnr_cb,psnr_cr"
-
-
-@dataclass(frozen=True)
-class EncodeJob:
-    """What to encode and how; `kbps` is a budget for the whole, or `constant`. None leaves it to the quality."""
-
-    clip: Clip
-    settings: EncoderSettings
-    kbps: float | None
-    constant: bool = False
-    start_qp: int | None = None
-
-    @property
-    def own_rate_control(self) -> EncoderSettings:
-        """The settings for an encoder that nobody steers."""
-        if self.kbps is None:
-            return self.settings
-        if not self.constant:
-            return replace(self.settings, rate_control="vbr", target_kbps=self.kbps)
-        levels = min(self.settings.levels, 2)  # all that SVT-AV1's cbr knows
-        return replace(self.settings, rate_control="cbr", target_kbps=self.kbps, hierarchical_levels=levels)
 
 
 @dataclass(frozen=True)
@@ -82,7 +60,7 @@ def alone(job: EncodeJob, log: PassLog | None, *, two_passes: bool) -> Coded:
     statistics = None
     if two_passes and settings.rate_control == "vbr":
         statistics = (log.statistics_bytes if log else b"") or coding.first_pass(job.clip, settings)
-    encoded = coding.encode_clip(job.clip, settings, statistics=statistics)
+    encoded = job.alone(statistics)
     how = f"{settings.rate_control} alone, {'two passes' if statistics else 'one pass'}"
     return Coded(encoded, PassLog.of(job.clip, settings.qp, encoded.packets), how)
 
