@@ -19,7 +19,7 @@ from reelrl.act.marl import assembly as doom_training
 from reelrl.act.marl.train import DoomExperiment
 
 STEPS, EPOCHS, ROUNDS, LEAST = 8, 45, 2, 10.0
-EYES = {"model_type": "effnet-lite0", "freeze_backbone": True, "image_size": 64}
+ENCODER = {"model_type": "effnet-lite0", "freeze_backbone": True, "image_size": 64}
 
 
 def training() -> doom_training.DoomTraining:
@@ -35,8 +35,8 @@ def training() -> doom_training.DoomTraining:
     }
     return replace(
         usual,
-        actor={**usual.actor, "video_encoder_cfg": EYES},
-        critic={**usual.critic, "video_encoder_cfg": EYES},
+        actor={**usual.actor, "video_encoder_cfg": ENCODER},
+        critic={**usual.critic, "video_encoder_cfg": ENCODER},
         experiment={**usual.experiment, **experiment},
     )
 

@@ -1,4 +1,4 @@
-"""Moments: who watches, who is where, and that nobody's own place is asked of its own eyes."""
+"""Moments: who watches, who is where, and that nobody's own place is asked of its own view."""
 
 from __future__ import annotations
 

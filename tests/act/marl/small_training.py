@@ -10,16 +10,16 @@ from reelrl.act.marl import assembly as doom_training
 if TYPE_CHECKING:
     from reelrl.act.marl.assembly import DoomTraining
 
-TINY_EYES = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8}
+TINY_ENCODER = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8}
 
 
 def small_training(
-    task: dict[str, Any] | None = None, eyes: dict[str, Any] | None = None, **experiment: Any
+    task: dict[str, Any] | None = None, encoder: dict[str, Any] | None = None, **experiment: Any
 ) -> DoomTraining:
-    """The shipped files, one match, few steps, small eyes; keywords change the experiment."""
+    """The shipped files, one match, few steps, a small encoder; keywords change the experiment."""
     usual = doom_training.load()
     models = [
-        {**part, "video_encoder_cfg": eyes or TINY_EYES, "head_hidden_sizes": [8]}
+        {**part, "video_encoder_cfg": encoder or TINY_ENCODER, "head_hidden_sizes": [8]}
         for part in (usual.actor, usual.critic)
     ]
     few: dict[str, Any] = {

@@ -17,7 +17,7 @@ from reelrl.act.marl.train import STAGE, DoomExperiment
 from reelrl.agents import state_tree
 from reelrl.errors import ConfigError
 from reelrl.runs.folder import Run, RunFolder
-from tests.act.marl.small_training import TINY_EYES, small_training
+from tests.act.marl.small_training import TINY_ENCODER, small_training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_the_objective_grows_by_the_weighted_term_of_the_living(experiment: Any)
     assert torch.equal(with_term["loss_critic"], without["loss_critic"])
 
 
-def test_the_term_alone_reaches_the_actors_eyes_and_not_its_head(experiment: Any) -> None:
+def test_the_term_alone_reaches_the_actors_encoder_and_not_its_head(experiment: Any) -> None:
     batch = minibatch(seed=1)
     batch["player", "advantage"].zero_()  # the policy has nothing to gain
     term_of(experiment).on_batch_collected(batch)
@@ -165,7 +165,7 @@ def _alone(made: DoomTraining) -> DoomTraining:
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (lambda: training(eyes={**TINY_EYES, "freeze_backbone": True}), "frozen.*teach its own projector only"),
+        (lambda: training(encoder={**TINY_ENCODER, "freeze_backbone": True}), "frozen.*teach its own projector only"),
         (lambda: replace(training(), algorithm_name="vdn"), "vdn has no loss.*use mappo or ippo"),
         (lambda: _alone(training()), "num_players is 1; play with two or more"),
     ],

@@ -16,7 +16,7 @@ from reelrl.errors import ConfigError
 from torchrl.data import Composite, Unbounded, UnboundedDiscrete  # isort: skip
 
 AGENTS, FRAMES, HEIGHT, WIDTH, ACTIONS = 2, 2, 24, 32, 5
-EYES = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8}
+ENCODER = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8}
 
 
 def video_spec(shape: tuple[int, ...] = (AGENTS, FRAMES, 3, HEIGHT, WIDTH), dtype: torch.dtype = torch.uint8) -> Any:
@@ -29,7 +29,7 @@ def observed(**leaves: Any) -> Composite:
 
 def actor(spec: Composite | None = None, share: bool = True, centralised: bool = False, **changes: Any) -> Any:
     config = VideoPolicyModelConfig.get_from_yaml()
-    config.video_encoder_cfg = EYES
+    config.video_encoder_cfg = ENCODER
     for name, value in changes.items():
         setattr(config, name, value)
     logits = Composite({"player": Composite({"logits": Unbounded(shape=(AGENTS, ACTIONS))}, shape=(AGENTS,))})
@@ -38,7 +38,7 @@ def actor(spec: Composite | None = None, share: bool = True, centralised: bool =
 
 def critic(spec: Composite | None = None, share: bool = True, centralised: bool = True, **changes: Any) -> Any:
     config = VideoCentralCriticModelConfig.get_from_yaml()
-    config.video_encoder_cfg = EYES
+    config.video_encoder_cfg = ENCODER
     for name, value in changes.items():
         setattr(config, name, value)
     value = Composite({"state_value": Unbounded(shape=(1,))})
@@ -81,13 +81,13 @@ def test_a_critics_values_depend_on_all_agents_videos(share: bool, fusion: str) 
     assert (values != changed).all()
 
 
-def test_agents_without_common_parameters_have_eyes_of_their_own() -> None:
+def test_agents_without_common_parameters_have_encoders_of_their_own() -> None:
     own, common = (sum(p.numel() for p in actor(share=share).parameters()) for share in (False, True))
     assert own == AGENTS * common
 
 
 def test_a_frozen_encoder_has_nothing_to_learn_and_is_one_for_both_models() -> None:
-    frozen = {**EYES, "freeze_backbone": True}
+    frozen = {**ENCODER, "freeze_backbone": True}
     ours, theirs = actor(video_encoder_cfg=frozen), critic(video_encoder_cfg=frozen)
     assert not list(ours.eyes.parameters())
     assert ours.eyes._frozen[0] is theirs.eyes._frozen[0]
@@ -95,7 +95,7 @@ def test_a_frozen_encoder_has_nothing_to_learn_and_is_one_for_both_models() -> N
 
 
 def test_an_embedding_made_at_collection_gives_the_same_scores_as_the_video() -> None:
-    frozen = {**EYES, "freeze_backbone": True}
+    frozen = {**ENCODER, "freeze_backbone": True}
     at_once = actor(video_encoder_cfg=frozen)
     data = seen()
     spec = Composite({"player": Composite({EMBEDDING: Unbounded(shape=(AGENTS, 1, 8))}, shape=(AGENTS,))})
@@ -121,9 +121,9 @@ def test_facts_beside_the_video_are_read() -> None:
 
 
 def test_temporal_features_are_wider() -> None:
-    eyes = {"model_type": "video-transformer", "embed_dim": 8, "heads": 2, "depth": 1}
-    assert actor(video_encoder_cfg=eyes, return_temporal_features=True).eyes.width == FRAMES * 8
-    assert actor(video_encoder_cfg=eyes).eyes.width == 8
+    encoder = {"model_type": "video-transformer", "embed_dim": 8, "heads": 2, "depth": 1}
+    assert actor(video_encoder_cfg=encoder, return_temporal_features=True).eyes.width == FRAMES * 8
+    assert actor(video_encoder_cfg=encoder).eyes.width == 8
 
 
 def test_the_actor_refuses_to_be_centralised_and_the_critic_not_to_be() -> None:

@@ -61,7 +61,7 @@ def test_a_rollout_ends_at_max_steps_with_the_teams_reward_for_all(closing: list
 
 
 def test_a_frozen_encoder_sees_every_frame_once(closing: list[Any]) -> None:
-    training = small_training(eyes=FRAMES)
+    training = small_training(encoder=FRAMES)
     env = make(Parts(training).task)
     closing.append(env)
     transform = env.transform[0]
@@ -79,7 +79,7 @@ def test_a_frozen_encoder_sees_every_frame_once(closing: list[Any]) -> None:
 
 
 def test_actor_and_critic_that_freeze_the_same_encoder_have_it_run_at_collection() -> None:
-    shared = Parts(small_training(eyes=FRAMES)).task.settings.frozen_encoder
+    shared = Parts(small_training(encoder=FRAMES)).task.settings.frozen_encoder
     assert shared == FRAMES
     assert Parts(small_training()).task.settings.frozen_encoder is None
     frozen_video_encoder.cache_clear()

@@ -15,7 +15,7 @@ from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_en
 from reelrl.act.marl import assembly as doom_training
 from reelrl.act.marl.frozen_encoder import EMBEDDING
 from reelrl.act.marl.train import STAGE, DoomExperiment
-from reelrl.act.marl.video_model import Eyes
+from reelrl.act.marl.video_model import VideoReader
 from reelrl.agents import state_tree
 from reelrl.errors import ConfigError
 from reelrl.runs.folder import Run, RunFolder
@@ -128,8 +128,8 @@ def test_an_interrupted_training_is_saved_as_it_stands_and_goes_on_from_there(
 
 
 def test_a_frozen_encoder_trains_on_embeddings_without_video(tmp_path: Path) -> None:
-    eyes = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8, "freeze_backbone": True}
-    experiment, folder = train(small_training(eyes=eyes, max_n_frames=12), tmp_path)
+    encoder = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8, "freeze_backbone": True}
+    experiment, folder = train(small_training(encoder=encoder, max_n_frames=12), tmp_path)
     batch = experiment.replay_buffers["player"].sample()
     assert batch["player", EMBEDDING].shape[-2:] == (1, 8)
     assert ("player", "observation") not in batch.keys(True)
@@ -161,7 +161,7 @@ def test_algorithms_by_name_take_our_models(name: str) -> None:
     changes = {"off_policy_collected_frames_per_batch": 12, "off_policy_n_envs_per_worker": 1}
     made = DoomExperiment(replace(training, experiment={**training.experiment, **changes}), seed=0)
     made.close()
-    assert any(isinstance(module, Eyes) for module in made.policy.modules())
+    assert any(isinstance(module, VideoReader) for module in made.policy.modules())
 
 
 def test_an_unknown_algorithm_is_refused_by_name() -> None:

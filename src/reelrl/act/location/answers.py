@@ -43,7 +43,7 @@ def views(
 def watch(
     net: CrossEgoVideoLocationNet, seen: dict[str, Tensor], moments: Moments, pov: Marks | None = None
 ) -> LocationOutput:
-    """One pass of the net over `views` of all of the moments; `pov` are the eyes that the answer may come from."""
+    """One pass of the net over `views` of all of the moments; `pov` are the views that the answer may come from."""
     device = next(net.parameters()).device
     return net(  # type: ignore[no-any-return]
         **seen,
@@ -55,7 +55,7 @@ def watch(
 
 @torch.no_grad()
 def answers(net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling, pov: Marks) -> Answers:
-    """Through the eyes of `pov` [N, A] alone: the net is given no other views."""
+    """From the views of `pov` [N, A] alone: the net is given no other views."""
     net.eval()
     only = replace(moments, present=pov)
     parts = [_watched(net, clips, only.take(chosen), pooling).logits for chosen in _slices(len(only))]

@@ -1,4 +1,4 @@
-"""Which moments meet in a batch, and through whose eyes they are seen.
+"""Which moments meet in a batch, and in whose views.
 
 Views of other matches are told apart by anything: the hour of the match, who is alive. So a batch holds several moments
 of each of its matches, and those are the negatives that teach. Moments of one match that are near in time show nearly
@@ -45,7 +45,7 @@ def epoch_batches(
 
 
 def random_views(present: Marks, rng: np.random.Generator, wanted: int | None = None) -> Marks:
-    """Whose eyes [N, A] are used for an answer: `wanted` of those present, or all if they are fewer.
+    """Whose views [N, A] are used for an answer: `wanted` of those present, or all if they are fewer.
 
     None: one player's in half of the moments, else any number of them.
     """

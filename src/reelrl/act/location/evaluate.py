@@ -3,7 +3,7 @@
     evaluation = evaluate([RunFolder("runs/0007"), ...], split="test")
     evaluation.interval("one", "net", "mates_now", "macro_ap")
 
-Everybody answers about the same moments, seen through one player's eyes (each player's in turn) and through all eyes.
+Everybody answers about the same moments, from one player's view (each player's in turn) and from all views.
 Thresholds are chosen on validation matches.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from reelrl.runs.folder import RunFolder
 
     Answering = Callable[[str, Moments, Marks], Answers]
-    """From a split's name, its moments and the eyes they are seen through."""
+    """From a split's name, its moments and the views they are seen in."""
 
 Views = Literal["one", "all"]
 VIEWS: tuple[Views, ...] = ("one", "all")
@@ -95,7 +95,7 @@ def evaluate(
 
 
 def seen_through(moments: Moments, views: Views) -> tuple[Moments, Marks]:
-    """Moments and the eyes they are seen through: one player's at a time, or those of all present."""
+    """Moments and the views they are seen in: one player's at a time, or those of all present."""
     return moments.single_views() if views == "one" else (moments, moments.present)
 
 

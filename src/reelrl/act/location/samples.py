@@ -67,7 +67,7 @@ class Moments:
     """[N], positions in `matches`."""
     row: NDArray[np.int64]
     side: NDArray[np.int64]
-    """[N], whose eyes."""
+    """[N], the team that watches."""
     present: Marks
     """[N, A], who watches."""
     player_places: Places
@@ -114,9 +114,9 @@ class Moments:
         return replace(self, **some)
 
     def targets(self, pov: Marks) -> dict[str, Marks]:
-        """What the heads should answer to the eyes of `pov` [N, A]: [N, places] each.
+        """What the heads should answer to the views of `pov` [N, A]: [N, places] each.
 
-        A mate is who has a mate among those eyes: with one player watching all the others, with two or more everybody.
+        A mate is who has a mate among them: with one player watching all the others, with two or more everybody.
         """
         alone = pov & (pov.sum(1, keepdims=True) == 1)
         asked = (
@@ -128,7 +128,7 @@ class Moments:
         return dict(zip(HEADS, (occupied(where, self.places) for where in asked), strict=True))
 
     def single_views(self) -> tuple[Moments, Marks]:
-        """Every moment once for each player present, and whose eyes [M, A] it is seen through."""
+        """Every moment once for each player present, and whose view [M, A] it is seen in."""
         number, agent = np.nonzero(self.present)
         return self.take(number), np.eye(self.present.shape[1], dtype=bool)[agent]
 

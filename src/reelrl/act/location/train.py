@@ -4,7 +4,7 @@
     trainer.resume()               # to the newest checkpoint, if there is one
     trainer.train(on_epoch)        # raises Interrupted after Ctrl+C or SIGTERM, when all is saved
 
-After each epoch the net answers about the validation matches through one player's eyes; the best epoch by average
+After each epoch the net answers about the validation matches from one player's view; the best epoch by average
 precision is what stays in artifacts/net.safetensors.
 """
 
@@ -50,7 +50,7 @@ def usual_encoder() -> VideoEncoderSettings:
 
 
 def usual_net() -> LocationNetSettings:
-    """As validation matches chose it: agents that look at each other, and no contrastive term (docs/location.md)."""
+    """As validation matches chose it: agents attend to each other, no contrastive term (docs/results/location.md)."""
     return LocationNetSettings(
         num_places=1, embed_dim=1, fusion="transformer", contrastive=ContrastiveSettings(loss_weight=0.0)
     )
@@ -82,7 +82,7 @@ class LocationTraining:
     matches_per_batch: int = 8
     moments_of_each: int = 8
     answers: int = 1
-    """About each moment of a batch, each through the eyes of other players: cheap, where to look is dear."""
+    """About each moment of a batch, each from the views of other players: cheap, where encoding is dear."""
     by_name: float = 0.05
     """Weight of telling where each body is, beside which places hold somebody; for a net with a memory."""
     turned: float = 0.5
@@ -109,7 +109,7 @@ class LocationTraining:
 
 
 def with_memory(settings: LocationTraining) -> LocationTraining:
-    """The settings for what a frame reader says of each place, as validation matches chose them (docs/location.md)."""
+    """The settings for readings of a frame reader, as validation matches chose them (docs/results/location.md)."""
     net = replace(settings.net, fusion="attention", proj_dim=64, fused_agent_dim=48, hidden_dim=48)
     return replace(
         settings, pooling="memory", frames_per_row=2, net=net, epochs=10, moments_of_each=20, answers=4, lr=2e-3
@@ -175,7 +175,7 @@ class LocationTrainer(EpochTrainer):
         return loss, figures
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Average precision through one player's eyes, the mean over heads."""
+        """Average precision from one player's view, the mean over heads."""
         moments, pov = self.scenes.moments["val"].single_views()
         said = answers(self.net, self.scenes.clips["val"], moments, self.settings.pooling, pov)
         truth = moments.targets(pov)

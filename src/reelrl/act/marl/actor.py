@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from reelrl.act.marl import benchmarl_adapter  # noqa: F401  # before benchmarl
-from reelrl.act.marl.video_model import Eyes, check_head, head
+from reelrl.act.marl.video_model import VideoReader, check_head, head
 from reelrl.act.marl.yaml_files import model_yaml
 from reelrl.errors import ConfigError
 
@@ -40,7 +40,8 @@ class VideoPolicyModel(Model):  # type: ignore[misc]
         self.head_hidden_sizes, self.activation_class = list(head_hidden_sizes), activation_class
         self.dropout, self.layer_norm = dropout, layer_norm
         check_head(self)
-        self.eyes = Eyes(self, video_encoder_cfg, video_key, aux_keys, return_temporal_features)
+        # Called so in checkpoints, whose names stay.
+        self.eyes = VideoReader(self, video_encoder_cfg, video_key, aux_keys, return_temporal_features)
         self.in_keys = self.eyes.in_keys
         inputs, outputs = self.eyes.width + self.eyes.aux_width, self.output_leaf_spec.shape[-1]
         self.heads = nn.ModuleList(
@@ -52,7 +53,7 @@ class VideoPolicyModel(Model):  # type: ignore[misc]
     def _perform_checks(self) -> None:
         super()._perform_checks()
         if self.centralised:
-            raise ConfigError("an actor sees with its own eyes only, and centralised is true; use it as the policy")
+            raise ConfigError("an actor sees its own video only, and centralised is true; use it as the policy")
         if not self.input_has_agent_dim:
             raise ConfigError("the actor's input has no agent dimension; each agent needs a video of its own")
 

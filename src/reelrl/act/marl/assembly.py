@@ -28,7 +28,7 @@ class ContrastiveTermSettings:
     hidden_dim: int = 128
     self_pairs: bool = False
     lr: float = 3e-3
-    """Of the projector; the actor's eyes learn at the experiment's own."""
+    """Of the projector; the actor's encoder learns at the experiment's own."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < float("inf"):
@@ -61,7 +61,7 @@ class Parts:
 
         register()
         if settings.contrastive.weight:
-            require_eyes_that_learn(settings)
+            require_trainable_encoder(settings)
         shared = shared_frozen_encoder(settings) if encode_at_collection else None
         if shared is not None and settings.task.get("frozen_encoder") is None:
             settings = replace(settings, task={**settings.task, "frozen_encoder": shared})
@@ -94,7 +94,7 @@ def load(
     )
 
 
-def require_eyes_that_learn(settings: DoomTraining) -> None:
+def require_trainable_encoder(settings: DoomTraining) -> None:
     """Refuse a contrastive term that has no loss to join, or nothing to teach."""
     from reelrl.act.video.encoder import read_encoder_settings
 
@@ -108,10 +108,10 @@ def require_eyes_that_learn(settings: DoomTraining) -> None:
             "a contrastive term compares teammates' views, and num_players is 1; "
             "play with two or more, or leave the contrastive weight at 0"
         )
-    eyes = read_encoder_settings(settings.actor.get("video_encoder_cfg"))
-    if eyes.freeze_backbone:
+    encoder = read_encoder_settings(settings.actor.get("video_encoder_cfg"))
+    if encoder.freeze_backbone:
         raise ConfigError(
-            f"the actor's encoder {eyes.model_type} is frozen (freeze_backbone): a contrastive term would teach its "
+            f"the actor's encoder {encoder.model_type} is frozen (freeze_backbone): a contrastive term would teach its "
             "own projector only, which no player uses; unfreeze the encoder, or leave the contrastive weight at 0"
         )
 

@@ -1,7 +1,7 @@
 """Cross-ego contrastive learning beside the policy: teammates' views of one step come together, as the actor sees them.
 
     minibatch ─► PPO loss ─► loss_objective + weight * contrastive loss of a pair
-                    └ actor's eyes ─► z of each player alive ─► CrossEgoContrastive
+                    └ actor's encoder ─► z of each player alive ─► CrossEgoContrastive
                                       moments: one for each step of each match
 
 The projector has an optimiser of its own: in the actor's, its large first gradients would be clipped together with
@@ -16,7 +16,7 @@ import torch
 
 from reelrl.act.location.model.contrastive_loss import CrossEgoContrastive
 from reelrl.act.marl import benchmarl_adapter  # noqa: F401  # before benchmarl
-from reelrl.act.marl.video_model import Eyes
+from reelrl.act.marl.video_model import VideoReader
 
 from benchmarl.experiment.callback import Callback  # isort: skip
 
@@ -42,20 +42,20 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
 
     def on_setup(self) -> None:
         for group, loss in self.experiment.losses.items():
-            eyes = next(module for module in loss.actor_network.modules() if isinstance(module, Eyes))
+            reader = next(module for module in loss.actor_network.modules() if isinstance(module, VideoReader))
             # The term's first weights cost the rest of the training none of its chance.
             with torch.random.fork_rng(devices=[]):
                 module = CrossEgoContrastive(
-                    eyes.width,
+                    reader.width,
                     self.settings.proj_dim,
                     self.settings.hidden_dim,
-                    # To new eyes all views are alike: with less than the scale off, every pair would look like one.
+                    # To a new encoder all views are alike: with less than the scale off, every pair would seem one.
                     init_logit_bias=-10.0,
                     self_pairs=self.settings.self_pairs,
                 ).to(self.experiment.config.train_device)
             self.modules[group] = module
             self.optimisers[group] = torch.optim.Adam(module.parameters(), self.settings.lr)
-            _Listener(self, group, eyes).listen_to(loss)
+            _Listener(self, group, reader).listen_to(loss)
 
     def on_batch_collected(self, batch: TensorDictBase) -> None:
         """Write down which views are of one moment, and who is alive, before the batch is shuffled."""
@@ -109,10 +109,10 @@ def near(moments: Tensor, gap_steps: int) -> Tensor:
 
 
 class _Listener:
-    """Catches what the actor's eyes answer while the loss of a minibatch is computed: nothing is encoded twice."""
+    """Catches what the actor's encoder answers while the loss of a minibatch is computed: nothing is encoded twice."""
 
-    def __init__(self, term: ContrastiveTerm, group: str, eyes: Eyes) -> None:
-        self.term, self.group, self.eyes = term, group, eyes
+    def __init__(self, term: ContrastiveTerm, group: str, reader: VideoReader) -> None:
+        self.term, self.group, self.reader = term, group, reader
         self.hook: RemovableHandle | None = None
         self.views: list[Tensor] = []
 
@@ -122,7 +122,7 @@ class _Listener:
 
     def _before(self, *_: Any) -> None:
         self.views.clear()
-        self.hook = self.eyes.register_forward_hook(lambda _, __, answer: self.views.append(answer[0]))
+        self.hook = self.reader.register_forward_hook(lambda _, __, answer: self.views.append(answer[0]))
 
     def _after(self, _: Any, inputs: tuple[TensorDictBase, ...], losses: TensorDictBase) -> TensorDictBase:
         if self.hook is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from reelrl.act.marl import benchmarl_adapter  # noqa: F401  # before benchmarl
-from reelrl.act.marl.video_model import Eyes, check_head, head
+from reelrl.act.marl.video_model import VideoReader, check_head, head
 from reelrl.act.marl.yaml_files import model_yaml
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
@@ -52,7 +52,8 @@ class VideoCentralCriticModel(Model):  # type: ignore[misc]
         check_head(self)
         if fusion not in FUSIONS:
             raise ConfigError(f"fusion is {fusion!r}{did_you_mean(str(fusion), FUSIONS)}")
-        self.eyes = Eyes(self, video_encoder_cfg, video_key, aux_keys, return_temporal_features)
+        # Called so in checkpoints, whose names stay.
+        self.eyes = VideoReader(self, video_encoder_cfg, video_key, aux_keys, return_temporal_features)
         self.in_keys = self.eyes.in_keys
         together = self.eyes.width * (self.n_agents if fusion == "concat" else 1)
         inputs, outputs = self.eyes.width + together + self.eyes.aux_width, self.output_leaf_spec.shape[-1]

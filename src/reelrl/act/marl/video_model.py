@@ -1,4 +1,4 @@
-"""What the video actor and the video critic have in common: eyes that read a tensordict, and a head."""
+"""What the video actor and the video critic have in common: what reads the video of a tensordict, and a head."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 
 
-class Eyes(nn.Module):
+class VideoReader(nn.Module):
     """The embedding and the extra facts of every agent: [..., agents, `width`] and [..., agents, `aux_width`].
 
     A frozen encoder is not a part of this module: it has nothing to learn, save or copy. Where the environment has
@@ -54,7 +54,7 @@ class Eyes(nn.Module):
             if self.settings.freeze_backbone:
                 self._frozen = (frozen_video_encoder(self.settings, clip, model.device),)
             else:
-                # Agents without common parameters have eyes of their own.
+                # Agents without common parameters have encoders of their own.
                 copies = 1 if model.share_params else agents
                 self.encoders.extend(make_video_encoder(self.settings, clip, model.device) for _ in range(copies))
             one = next(iter((*self._frozen, *self.encoders)))

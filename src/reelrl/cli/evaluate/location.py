@@ -4,7 +4,7 @@ reel evaluate location runs/0007
 reel evaluate location runs/0007 runs/0008 runs/0009 runs/0010 -o runs/where      several seeds, with and without term
 reel evaluate location runs/0007 --split val                                     while settings are still being chosen
 
-Runs that differ in nothing but the seed are one contestant. Nets answer through one player's eyes, and through all.
+Runs that differ in nothing but the seed are one contestant. Nets answer from one player's view, and from all.
 Writes scores.csv, places.csv, summary.json, report.md, maps.png and index.html.
 """
 

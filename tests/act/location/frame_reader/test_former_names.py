@@ -100,11 +100,14 @@ def test_a_run_of_before_serves_by_the_words_of_before(tmp_path: Path, capsys: p
     run = RunFolder(tmp_path / "runs" / "0001")
     text = run.config_text()
     assert text.startswith("stage: frame-reader\n")
-    (run.folder / "config.yaml").write_text(text.replace("stage: frame-reader", "stage: eyes"))
+    (run.folder / "config.yaml").write_text(
+        text.replace("stage: frame-reader", "stage: eyes").replace("augmentation:", "shake:")
+    )
     write_as_before(weights_of(run), run.artifacts / "eyes.safetensors")
     weights_of(run).unlink()
     assert run.stage == "frame-reader"
-    assert run.settings(FrameReaderTraining).epochs == 1
+    assert "  shake: 0.04\n" in run.config_text()
+    assert run.settings(FrameReaderTraining).augmentation == 0.04
     assert main(["train", "frame-reader", "--resume", str(run.folder)]) == 0
 
     short = ["--set", "samples.frames=2", "--set", "samples.ahead_s=1.0", "--set", "looks=4", "--epochs", "1"]

@@ -20,8 +20,8 @@ from reelrl.act.location.frame_reader.train import (
     WEIGHTS,
     FrameReaderTrainer,
     FrameReaderTraining,
+    augmented,
     open_labelled_frames,
-    shaken,
 )
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.row_encoders import FrozenRowEncoder
@@ -186,18 +186,18 @@ def test_what_it_sees_is_better_than_the_prior(folder: Path, tmp_path: Path) -> 
     assert scores[0] + 0.02 < scores[1]
 
 
-def test_shaking_moves_a_picture_and_all_who_are_on_it(folder: Path) -> None:
+def test_augmentation_moves_a_picture_and_all_who_are_on_it(folder: Path) -> None:
     _, found = open_labelled_frames(settings_of(folder))
     frames = found["val"].take(torch.arange(20))
-    moved = shaken(frames, np.random.default_rng(0), 0.1)
+    moved = augmented(frames, np.random.default_rng(0), 0.1)
     assert moved.pictures.shape == frames.pictures.shape
     assert 0 <= moved.pictures.min() <= moved.pictures.max() <= 255
     assert not torch.equal(moved.pictures, frames.pictures.float())
     right = (moved.seen_span - frames.seen_span)[:, 0, 0]
     assert len(set(right.tolist())) > 3
     assert right.abs().max() <= 0.1 * WIDTH + 1
-    assert torch.equal(shaken(frames, np.random.default_rng(0), 0.0).pictures, frames.pictures)
-    assert torch.equal(shaken(frames, np.random.default_rng(0), 0.1).pictures, moved.pictures)
+    assert torch.equal(augmented(frames, np.random.default_rng(0), 0.0).pictures, frames.pictures)
+    assert torch.equal(augmented(frames, np.random.default_rng(0), 0.1).pictures, moved.pictures)
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
@@ -228,13 +228,13 @@ def test_two_commands_lead_from_matches_to_a_net(
     config.write_text(config.read_text().replace("map: four-rooms", "map: cellar"))
     assert main(["train", "location", str(folder), "--frame-reader", reader, *runs]) == 1
     assert "has no matches on map 'cellar'" in capsys.readouterr().err
-    config.write_text(config.read_text().replace("shake:", "shaken:"))
+    config.write_text(config.read_text().replace("augmentation:", "augmented:"))
     assert main(["train", "location", str(folder), "--frame-reader", reader, *runs]) == 1
     assert "was made by another version" in capsys.readouterr().err
 
 
 def test_settings_that_cannot_be_are_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"shake is 0\.5"):
-        FrameReaderTraining(data=str(tmp_path), shake=0.5)
+    with pytest.raises(ConfigError, match=r"augmentation is 0\.5"):
+        FrameReaderTraining(data=str(tmp_path), augmentation=0.5)
     with pytest.raises(ConfigError, match="batch is 0"):
         FrameReaderTraining(data=str(tmp_path), batch=0)

@@ -10,7 +10,7 @@ whole teams alone, would take hours. Only training matches are learned from; val
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -48,6 +48,8 @@ _AT_ONCE = 256  # pictures, in validation
 class FrameReaderTraining:
     """What is read, and how it is learned."""
 
+    ALIASES: ClassVar[dict[str, str]] = {"shake": "augmentation"}
+
     data: str
     map: str | None = None
     """Whose places are learned; None: the one map that the training matches are on."""
@@ -61,12 +63,12 @@ class FrameReaderTraining:
     lr: float = 2e-3
     """The highest; it rises and falls."""
     weight_decay: float = 0.05
-    shake: float = 0.04
+    augmentation: float = 0.04
     """Pictures are moved by up to this share of their width, and made brighter or darker by five times as much."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.shake < 0.2:
-            raise ConfigError(f"shake is {self.shake}; it is a share from 0 to below 0.2")
+        if not 0 <= self.augmentation < 0.2:
+            raise ConfigError(f"augmentation is {self.augmentation}; it is a share from 0 to below 0.2")
         for name in ("stride", "epochs", "batch"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
@@ -102,7 +104,7 @@ class FrameReaderTrainer(EpochTrainer):
 
     def loss(self, batch: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
         frames = self.frames["train"].take(torch.from_numpy(batch).to(self.device))
-        frames = shaken(frames, rng, self.settings.shake)
+        frames = augmented(frames, rng, self.settings.augmentation)
         losses = self._losses(self._look(frames.pictures), frames)
         total = torch.stack(list(losses.values()))
         return total.sum(), {f"loss/{name}": value for name, value in zip(losses, total.detach().tolist(), strict=True)}
@@ -210,7 +212,7 @@ def _look(task: tuple[FrameReaderTraining, MatchInfo]) -> Seen:
         data.close()
 
 
-def shaken(frames: LabelledFrames, rng: np.random.Generator, most: float) -> LabelledFrames:
+def augmented(frames: LabelledFrames, rng: np.random.Generator, most: float) -> LabelledFrames:
     """Pictures moved and lit a little differently, each in its own way, so that none is learned by heart; as floats.
 
     Who is on the screen moves with its picture, or off it.
