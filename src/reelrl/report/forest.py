@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # As wide as a chart, so that its words can be read on a phone: names stand above their rows, not beside them.
 _WIDTH, _EDGE, _ROW = 480, 20, 44
-_SURE = 3  # clips: an interval over fewer says nothing
+SURE = 3  # clips: an interval over fewer says nothing
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,13 @@ def bd_forest(summary: Sequence[Verdict], results: Sequence[ClipResult], title: 
     rows = []
     for each in summary:
         if each.percent:
-            dots = _values(each, results)
-            rows.append(Row(each.contestant, each.percent, shown(each), dots, sure=len(dots) >= _SURE))
+            dots = clip_values(each, results)
+            rows.append(Row(each.contestant, each.percent, shown(each), dots, sure=len(dots) >= SURE))
     return forest(rows, title=title, lower_is_better=True)
 
 
-def _values(each: Verdict, results: Sequence[ClipResult]) -> list[tuple[str, float]]:
+def clip_values(each: Verdict, results: Sequence[ClipResult]) -> list[tuple[str, float]]:
+    """(note, percent) of every clip that the verdict is over."""
     name = (each.contestant, each.anchor, each.metric)
     return [
         (f"{result.clip}: {signed(result.bd.percent, 2)} %", result.bd.percent)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reelrl.encode.minigop.encoder_modes import MODES
 from reelrl.encode.minigop.summary import rate_rows
-from reelrl.report import page
-from reelrl.report.charts import Axis, Line, line_chart, signed
+from reelrl.report import bd_page, page
+from reelrl.report.charts import Axis, Line, line_chart, line_style
 from reelrl.report.forest import bd_forest
 from reelrl.report.page import Html, tag
 from reelrl.report.verdicts import METRIC_NAMES, shown
@@ -39,17 +40,23 @@ def write_page(
 ) -> None:
     """Everything on one page."""
     head, *rows = rate_rows(uses)
+    pairs = dict.fromkeys((result.anchor, result.metric) for result in results)
+    titles = {(anchor, metric): f"{METRIC_NAMES[metric]} against {anchor}" for anchor, metric in pairs}
     body = [
         _warnings(facts["warnings"]),
         *(_against(anchor, summary, results, uses) for anchor in facts["anchors"]),
         page.section("Rates", "Distance from the target in percent, and what it took.", page.table(head, rows)),
         _errors(points, uses),
-        _clips(results),
+        bd_page.clip_tables(results, titles),
         _curves(points, [use.contestant for use in uses]),
-        _method(summary, facts),
+        bd_page.method(_METHOD, summary, facts, hidden=("command", "warnings")),
     ]
-    lead = f"{len(facts['clips'])} clips at the rates of QPs {facts['qps']}, {facts['encoder']}."
-    write_atomic(path, page.page("Mini-GOP control", lead, body, kicker="reel evaluate minigop"))
+    # The headline is about controllers: not the encoder's own modes, nor (with a note) those that know the future.
+    fair = {use.contestant for use in uses if use.contestant not in MODES and not use.note}
+    first = [each for each in summary if each.anchor == facts["anchors"][0] and each.metric == "psnr_y"]
+    headline, sure = bd_page.headline([each for each in first if each.contestant in fair] or first, results)
+    scope = f"{len(facts['clips'])} clips at the rates of QPs {facts['qps']}, {facts['encoder']}."
+    write_atomic(path, page.page(headline, f"{sure} {scope}", body, kicker="reel evaluate minigop"))
 
 
 def _warnings(found: Sequence[str]) -> Html:
@@ -78,7 +85,7 @@ def _against(anchor: str, summary: Sequence[Verdict], results: Sequence[ClipResu
     )
     lead = "BD-rate in percent: mean over clips and 95 % interval."
     shape = page.figure(chart, "PSNR-Y: mean, interval, and every clip as a dot. Left of the line is a saving.")
-    return page.section(f"Against {anchor}", lead, page.table(heads, rows), shape)
+    return page.section(f"Against {anchor}", lead, shape, page.table(heads, rows))
 
 
 def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
@@ -88,10 +95,10 @@ def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
         mine = [point for point in points if point.contestant == use.contestant]
         errors = sorted(abs(point.error_percent) for point in mine)
         places = [(100 * (rank + 1) / len(errors), error) for rank, error in enumerate(errors)]
-        sizes.append(Line(use.contestant, places, **_style(number) | {"marker": "none"}))
+        sizes.append(Line(use.contestant, places, **line_style(number) | {"marker": "none"}))
         by_qp = {qp: [p.error_percent for p in mine if p.qp == qp] for qp in sorted({p.qp for p in mine})}
         means = [(float(qp), sum(found) / len(found)) for qp, found in by_qp.items()]
-        sides.append(Line(use.contestant, means, **_style(number)))
+        sides.append(Line(use.contestant, means, **line_style(number)))
     if not sizes:
         return Html("")
     x, y = Axis("share of encodes, %"), Axis("at most so far from the target, %", zero=True)
@@ -104,58 +111,15 @@ def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
     )
 
 
-def _clips(results: Sequence[ClipResult]) -> Html:
-    """A table per anchor and metric; never-compressed clips first, and apart."""
-    names = list(dict.fromkeys(result.contestant for result in results))
-    found = {(r.contestant, r.anchor, r.metric, r.clip): r for r in results}
-    clips = {r.clip: r for r in results}
-    ordered = sorted(clips.items(), key=lambda item: (not item[1].pristine, item[0]))
-    parts = []
-    for anchor, metric in dict.fromkeys((result.anchor, result.metric) for result in results):
-        rows = []
-        for clip, one in ordered:
-            kind = f"{one.split}, {'pristine' if one.pristine else 'compressed before'}"
-            rows.append([clip, kind, *(_figure(found.get((name, anchor, metric, clip))) for name in names)])
-        table = page.table(["clip", "kind", *names], rows)
-        parts.append(page.details(f"{METRIC_NAMES[metric]} against {anchor}", table))
-    lead = "BD-rate in percent for each clip, losers included; * marks a figure with doubts, - one that is missing."
-    return page.section("Clip by clip", lead, *parts)
-
-
-def _figure(result: ClipResult | None) -> str:
-    if result is None or result.bd.percent is None:
-        return "-"
-    return signed(result.bd.percent, 2) + ("*" if result.bd.doubts else "")
-
-
 def _curves(points: Sequence[RatePoint], names: Sequence[str]) -> Html:
     """Everybody's curve, clip by clip."""
-    charts = []
+    by_clip = {}
     for clip in dict.fromkeys(point.clip for point in points):
         lines = []
         for number, name in enumerate(names):
             mine = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: p.kbps)
             places = [(p.kbps, p.quality["psnr_y"]) for p in mine]
             notes = [f"{name}: {p.kbps:.1f} of {p.target_kbps} kbit/s, {p.quality['psnr_y']:.2f} dB" for p in mine]
-            lines.append(Line(name, places, **_style(number), notes=notes))
-        x, y = Axis("kbit/s", log=True), Axis(METRIC_NAMES["psnr_y"])
-        charts.append(page.figure(line_chart(lines, x=x, y=y, title=f"{clip}: rate and quality"), clip))
-    lead = "Every point is one encode; hold the pointer over it."
-    return page.section("Rate and quality", lead, page.columns(*charts[:2]), page.details("All clips", *charts[2:]))
-
-
-def _style(number: int) -> dict[str, Any]:
-    """Three colours by two dashes by two markers."""
-    colour = ("quiet", "two", "one")[number % 3]
-    return {"colour": colour, "dashed": number // 3 % 2 == 1, "marker": "square" if number // 6 % 2 else "circle"}
-
-
-def _method(summary: Sequence[Verdict], facts: dict[str, Any]) -> Html:
-    missing = [
-        f"{each.contestant} against {each.anchor}, {METRIC_NAMES[each.metric]}, {clip}: {why}"
-        for each in summary
-        for clip, why in (each.left_out | each.doubted).items()
-    ]
-    told = [(str(key), str(value)) for key, value in facts.items() if key not in ("command", "warnings")]
-    doubts = page.details(f"{len(missing)} figures missing or in doubt", *(tag("p", line) for line in missing))
-    return page.section("How", _METHOD, page.facts(told), doubts, page.code(str(facts.get("command", ""))))
+            lines.append(Line(name, places, **line_style(number), notes=notes))
+        by_clip[clip] = lines
+    return bd_page.curves(by_clip, "psnr_y", "Every point is one encode; hold the pointer over it.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.superblock.evaluate import NO_MAP
-from reelrl.report import page
-from reelrl.report.charts import Axis, Line, line_chart, signed
+from reelrl.report import bd_page, page
+from reelrl.report.charts import Line
 from reelrl.report.forest import bd_forest
-from reelrl.report.page import Html, tag
+from reelrl.report.page import Html
 from reelrl.report.verdicts import METRIC_NAMES, shown
 from reelrl.storage.files import write_atomic
 
@@ -37,14 +37,19 @@ def write_page(
     """Everything on one page."""
     metrics = list(facts["metrics"])
     body = [
-        _verdicts(summary, metrics),
         _forests(summary, results, metrics),
-        _clips(results, metrics),
+        _verdicts(summary, metrics),
+        # The anchor is known by the contestant: maps have one, the encoder's own modes another.
+        bd_page.clip_tables(results, {("", metric): METRIC_NAMES[metric] for metric in metrics}),
         _curves(points, summary),
-        _method(summary, facts),
+        bd_page.method(_METHOD, summary, facts),
     ]
-    lead = f"{facts['clips']} clips, {facts['frames']} frames each at QPs {facts['qps']}, {facts['encoder']}."
-    write_atomic(path, page.page("Superblock maps", lead, body, kicker="reel evaluate superblock"))
+    maps = [each for each in summary if each.anchor == NO_MAP] or list(summary)
+    headline, sure = bd_page.headline([each for each in maps if each.metric == metrics[0]], results)
+    scope = f"{facts['clips']} clips, {facts['frames']} frames each at QPs {facts['qps']}, {facts['encoder']}."
+    write_atomic(
+        path, page.page(headline, f"{sure} {scope}", body, kicker="reel evaluate superblock: maps of QP offsets")
+    )
 
 
 def _verdicts(summary: Sequence[Verdict], metrics: Sequence[str]) -> Html:
@@ -52,7 +57,9 @@ def _verdicts(summary: Sequence[Verdict], metrics: Sequence[str]) -> Html:
     names = dict.fromkeys((each.contestant, each.anchor) for each in summary)
     rows = [[name, anchor, *(shown(found.get((name, metric))) for metric in metrics)] for name, anchor in names]
     heads = ["contestant", "against", *(METRIC_NAMES[metric] for metric in metrics)]
-    return page.section("BD-rate, percent", "Mean over clips and 95 % interval.", page.table(heads, rows))
+    return page.section(
+        "By every metric", "BD-rate in percent: mean over clips and 95 % interval.", page.table(heads, rows)
+    )
 
 
 def _forests(summary: Sequence[Verdict], results: Sequence[ClipResult], metrics: Sequence[str]) -> Html:
@@ -63,29 +70,7 @@ def _forests(summary: Sequence[Verdict], results: Sequence[ClipResult], metrics:
         )
         for metric in metrics
     ]
-    return page.section("Every clip", "What lies behind the means.", *charts)
-
-
-def _clips(results: Sequence[ClipResult], metrics: Sequence[str]) -> Html:
-    """A table per metric; never-compressed clips first, and apart."""
-    names = list(dict.fromkeys(result.contestant for result in results))
-    parts = []
-    for metric in metrics:
-        found = {(r.contestant, r.clip): r for r in results if r.metric == metric}
-        clips = {r.clip: r for r in results}
-        rows = []
-        for clip, one in sorted(clips.items(), key=lambda item: (not item[1].pristine, item[0])):
-            kind = f"{one.split}, {'pristine' if one.pristine else 'compressed before'}"
-            rows.append([clip, kind, *(_figure(found.get((name, clip))) for name in names)])
-        parts.append(page.details(METRIC_NAMES[metric], page.table(["clip", "kind", *names], rows)))
-    lead = "BD-rate in percent for each clip, losers included; * marks a figure with doubts, - one that is missing."
-    return page.section("Clip by clip", lead, *parts)
-
-
-def _figure(result: ClipResult | None) -> str:
-    if result is None or result.bd.percent is None:
-        return "-"
-    return signed(result.bd.percent, 2) + ("*" if result.bd.doubts else "")
+    return page.section("BD-rate, percent", "Change in bits at equal quality: left of the line is a saving.", *charts)
 
 
 def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
@@ -94,7 +79,7 @@ def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
     if not judged:
         return Html("")
     best = min(judged, key=lambda each: each.percent.mean if each.percent else 0.0)
-    charts = []
+    by_clip = {}
     for clip in dict.fromkeys(point.clip for point in points):
         lines = []
         for name, colour in ((NO_MAP, "quiet"), (best.contestant, "one")):
@@ -102,18 +87,6 @@ def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
             places = [(p.measured.kbps, p.measured.quality[best.metric]) for p in mine]
             notes = [f"{clip}, {name}, QP {p.qp}: {p.measured.kbps:.1f} kbit/s" for p in mine]
             lines.append(Line(name, places, colour=colour, dashed=name == NO_MAP, notes=notes))
-        x, y = Axis("kbit/s", log=True), Axis(METRIC_NAMES[best.metric])
-        charts.append(page.figure(line_chart(lines, x=x, y=y, title=f"{clip}: rate and quality"), clip))
+        by_clip[clip] = lines
     lead = f"No map and {best.contestant}, by {METRIC_NAMES[best.metric]}, where it does best."
-    return page.section("Rate and quality", lead, page.columns(*charts[:2]), page.details("All clips", *charts[2:]))
-
-
-def _method(summary: Sequence[Verdict], facts: dict[str, Any]) -> Html:
-    missing = [
-        f"{each.contestant}, {METRIC_NAMES[each.metric]}, {clip}: {why}"
-        for each in summary
-        for clip, why in (each.left_out | each.doubted).items()
-    ]
-    told = [(str(key), str(value)) for key, value in facts.items() if key != "command"]
-    doubts = page.details(f"{len(missing)} figures missing or in doubt", *(tag("p", line) for line in missing))
-    return page.section("How", _METHOD, page.facts(told), doubts, page.code(str(facts.get("command", ""))))
+    return bd_page.curves(by_clip, best.metric, lead)
