@@ -17,7 +17,7 @@ import pytest
 
 from reelrl.encode import EncoderSession
 from reelrl.encode.codecs.backends import encoder_class
-from reelrl.encode.codecs.deadline_thread import Lane
+from reelrl.encode.codecs.deadline_thread import DeadlineThread
 from reelrl.errors import EncoderError, EncoderTimeout
 from tests.encode.makers import (
     BACKENDS,
@@ -51,32 +51,32 @@ def gate() -> Iterator[threading.Event]:
 # -- lanes -------------------------------------------------------------------------------------------------------
 
 
-def test_a_lane_gives_results_and_errors_of_its_jobs() -> None:
-    lane = Lane("test")
-    assert lane.call(lambda: 6 * 7, HANG_S, "multiply") == 42
+def test_a_deadline_thread_gives_results_and_errors_of_its_jobs() -> None:
+    thread = DeadlineThread("test")
+    assert thread.call(lambda: 6 * 7, HANG_S, "multiply") == 42
     with pytest.raises(ZeroDivisionError):
-        lane.call(lambda: 1 // 0, HANG_S, "divide")
-    assert lane.call(threading.get_ident, HANG_S, "tell its thread") != threading.get_ident()
-    lane.close()
+        thread.call(lambda: 1 // 0, HANG_S, "divide")
+    assert thread.call(threading.get_ident, HANG_S, "tell its thread") != threading.get_ident()
+    thread.close()
 
 
-def test_a_lane_uses_one_thread_and_ends_it() -> None:
+def test_a_deadline_thread_is_one_thread_and_ends_it() -> None:
     threads = thread_count()
-    lane = Lane("test")
-    assert len({lane.call(threading.get_ident, HANG_S, "tell") for _ in range(5)}) == 1
-    lane.close()
+    thread = DeadlineThread("test")
+    assert len({thread.call(threading.get_ident, HANG_S, "tell") for _ in range(5)}) == 1
+    thread.close()
     assert threads_fall_to(threads)
 
 
 def test_a_job_that_blocks_costs_its_deadline_and_no_more(gate: threading.Event) -> None:
-    lane = Lane("test")
+    thread = DeadlineThread("test")
     started = time.monotonic()
     with pytest.raises(EncoderTimeout, match=r"the encoder did not wake up within 0\.2 s; the session is lost"):
-        lane.call(gate.wait, 0.2, "wake up")
+        thread.call(gate.wait, 0.2, "wake up")
     assert time.monotonic() - started >= 0.2
     with pytest.raises(EncoderTimeout, match="cannot go on: an earlier call never came back"):
-        lane.call(lambda: None, 3600, "go on")  # this one is not waited for
-    lane.close()
+        thread.call(lambda: None, 3600, "go on")  # this one is not waited for
+    thread.close()
 
 
 class Interrupt(BaseException):
@@ -110,13 +110,13 @@ def interrupts() -> Iterator[list[bool]]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_after_an_interrupt_at_any_instant_a_lane_gives_each_job_its_own_answer(interrupts: list[bool]) -> None:
-    lane = Lane("test")
+def test_after_an_interrupt_at_any_instant_a_thread_gives_each_job_its_own_answer(interrupts: list[bool]) -> None:
+    thread = DeadlineThread("test")
     struck, give_up = 0, time.monotonic() + 3
     for number in itertools.count():
         try:
             interrupts.append(True)
-            answer = lane.call(lambda n=number: n, HANG_S, "count")  # type: ignore[misc]
+            answer = thread.call(lambda n=number: n, HANG_S, "count")  # type: ignore[misc]
             interrupts.clear()
         except Interrupt:
             struck += 1
@@ -124,8 +124,8 @@ def test_after_an_interrupt_at_any_instant_a_lane_gives_each_job_its_own_answer(
         assert answer == number
         if struck >= 1000 or (struck > 100 and time.monotonic() > give_up):
             break
-    assert lane.call(lambda: "last", HANG_S, "count") == "last"
-    lane.close()
+    assert thread.call(lambda: "last", HANG_S, "count") == "last"
+    thread.close()
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------

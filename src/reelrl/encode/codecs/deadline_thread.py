@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Lane:
-    """Runs one job at a time on its thread; a job that outlasts its deadline loses the lane for good."""
+class DeadlineThread:
+    """Runs one job at a time on its thread; a job that outlasts its deadline loses the thread for good."""
 
     def __init__(self, name: str) -> None:
         self.lost = False

@@ -25,7 +25,7 @@ from reelrl.content.frame import Frame
 from reelrl.encode.codecs import trust
 from reelrl.encode.codecs.backends import encoder_class
 from reelrl.encode.codecs.controls import checked
-from reelrl.encode.codecs.deadline_thread import Lane
+from reelrl.encode.codecs.deadline_thread import DeadlineThread
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class EncoderSession(Session):
         trust.ensure(settings.backend)
         self._failure: EncoderError | None = None
         self._encoder: Encoder | None = None
-        self._lane = Lane(f"encoder-{settings.backend}")
+        self._thread = DeadlineThread(f"encoder-{settings.backend}")
         self._closed = False
         kind, extra = encoder_class(settings.backend), {"first_pass": True} if first_pass else {}
 
@@ -190,13 +190,13 @@ class EncoderSession(Session):
             return
         self._closed = True
         _open_sessions.discard(self)
-        # A lane that is lost holds the library's memory for good; there is nothing to be done about it from here.
+        # A thread that is lost holds the library's memory for good; there is nothing to be done about it from here.
         with suppress(EncoderTimeout):
             self._call(self._free, "close")
-        self._lane.close()
+        self._thread.close()
 
     def _free(self) -> None:
-        """On the lane, so that it also frees an encoder whose opening was interrupted here and went on there."""
+        """On the thread, so that it also frees an encoder whose opening was interrupted here and went on there."""
         encoder, self._encoder = self._encoder, None
         if encoder is not None:
             encoder.close()
@@ -229,7 +229,7 @@ class EncoderSession(Session):
 
     def _call(self, job: Callable[[], Any], doing: str) -> Any:
         try:
-            return self._lane.call(job, self.settings.deadline_s, doing)
+            return self._thread.call(job, self.settings.deadline_s, doing)
         except EncoderTimeout as error:
             said = self._encoder.last_words() if self._encoder is not None else ""
             self._failure = EncoderTimeout(str(error), said)

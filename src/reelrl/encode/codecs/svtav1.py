@@ -340,7 +340,7 @@ class SvtAv1:
         return self._drain_recon() or packet
 
     def _pause(self, started: float, doing: str) -> None:
-        """A moment until the next poll. Ends in an error just before the caller's patience: so the lane is not lost."""
+        """A moment until the next poll. Ends in an error just before the caller gives up: so the thread is not lost."""
         if time.monotonic() - started > _PATIENCE * self._settings.deadline_s:
             raise EncoderTimeout(
                 f"the encoder did not {doing} within {self._settings.deadline_s:g} s; raise deadline_s, or send it the "
