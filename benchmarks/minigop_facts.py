@@ -3,7 +3,7 @@
 python benchmarks/minigop_facts.py [--clips CLIP ...] [--frames 65]
 
 flat            bits at equal PSNR-Y when all pictures get one QP, against the encoder's own QPs sent picture by picture
-per step        octaves of bits that a QP step on a whole pyramid takes: mean over four QPs, the largest, as tasted
+per step        octaves of bits that a QP step on a whole pyramid takes: mean over four QPs, the largest, by sample encodes
 moving, afresh  low delay: octaves of bits per pixel and level of energy at QP 40, of what prediction leaves in frames,
                 and of the key frame; in brackets what a QP step takes from them
 """
@@ -25,7 +25,7 @@ from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.record import by_number
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.minigop.source import LOW_DELAY
-from reelrl.encode.minigop.starting_qp import Taste, taste
+from reelrl.encode.minigop.starting_qp import SampleEncode, sample_encode
 from reelrl.report.bd_rate import Point, bd_rate
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--clips", nargs="+", default=CLIPS)
     parser.add_argument("--frames", type=int, default=65)
     args = parser.parse_args()
-    head = ("flat, % bits", "octaves per step, mean", "largest", "tasted", "moving", "afresh")
+    head = ("flat, % bits", "octaves per step, mean", "largest", "sampled", "moving", "afresh")
     print(f"{'clip':36}  {'  '.join(head)}")
     for name in args.clips:
         clip = open_clip(name)
@@ -53,9 +53,9 @@ def main() -> None:
         flat = bd_rate([_replayed(prepared, qp) for qp in QPS], [_flat(prepared, qp) for qp in QPS]).percent
         steps = [_octaves_per_step(prepared, qp) for qp in QPS]
         shown = "-" if flat is None else f"{flat:+.1f}"
-        tasted = taste(prepared.clip, prepared.settings)
-        assert isinstance(tasted, Taste)  # in random access
-        octaves = f"{sum(steps) / len(steps):22.3f}  {max(steps):7.3f}  {tasted.octaves_per_qp:6.3f}"
+        sampled = sample_encode(prepared.clip, prepared.settings)
+        assert isinstance(sampled, SampleEncode)  # in random access
+        octaves = f"{sum(steps) / len(steps):22.3f}  {max(steps):7.3f}  {sampled.octaves_per_qp:6.3f}"
         print(f"{name:36}  {shown:>12}  {octaves}  {_costs(prepared.clip)}", flush=True)
 
 

@@ -11,7 +11,7 @@ from reelrl.encode.minigop.plan import Plan, features_of, spans_of
 from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.protocols import OCTAVES_PER_QP, Goal, MiniGopEpisode
 from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource, clipped, least_lag
-from reelrl.encode.minigop.starting_qp import FirstTaste, Taste, near, taste
+from reelrl.encode.minigop.starting_qp import FirstSample, SampleEncode, near, sample_encode
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Preparation:
     def __init__(self, clip: Clip, settings: EncoderSettings = RANDOM_ACCESS) -> None:
         self.clip, self.settings = clip, _checked(settings).for_clip(clip)
         self._plans: dict[int, Plan] = {}
-        self._taste: Taste | FirstTaste | None = None
+        self._sample: SampleEncode | FirstSample | None = None
         self._features = features_of(spans_of(clip.frame_count, self.settings), clip)
 
     def plan(self, start_qp: int) -> Plan:
@@ -105,8 +105,8 @@ class Preparation:
         else:
             usual = start_qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # where the pictures' QPs will be
             settings = replace(settings, qp=clipped(round(usual) + headroom), picture_qp=True)
-        taste_cpu_s = 0.0 if self._taste is None else self._taste.cpu_s
-        return InProcessSource(clip, settings, episode, plan, taste_cpu_s + probes_cpu_s)
+        sample_cpu_s = 0.0 if self._sample is None else self._sample.cpu_s
+        return InProcessSource(clip, settings, episode, plan, sample_cpu_s + probes_cpu_s)
 
     def _octaves(self, plan: Plan, kbps: float) -> float:
         """How far the probe's rate is above the budget."""
@@ -118,14 +118,14 @@ class Preparation:
         return start_qp if abs(octaves) < _FAR_OCTAVES else near(start_qp + octaves / per_crf)
 
     def _octaves_per_qp(self) -> float:
-        """What a QP step on all layers takes from the clip's bits, as it was tasted."""
-        tasted = self._taste
-        return tasted.octaves_per_qp if isinstance(tasted, Taste) else OCTAVES_PER_QP
+        """What a QP step on all layers takes from the clip's bits, by the sample encodes."""
+        sampled = self._sample
+        return sampled.octaves_per_qp if isinstance(sampled, SampleEncode) else OCTAVES_PER_QP
 
     def _guess(self, kbps: float, buffer_s: float) -> int:
-        if self._taste is None:
-            self._taste = taste(self.clip, self.settings)
-        return self._taste.qp_for(kbps, buffer_s)
+        if self._sample is None:
+            self._sample = sample_encode(self.clip, self.settings)
+        return self._sample.qp_for(kbps, buffer_s)
 
 
 def open_source(clip: Clip, settings: EncoderSettings = RANDOM_ACCESS, **options: Any) -> InProcessSource:

@@ -55,7 +55,7 @@ class MiniGopEpisode:
     passes          encodes of the whole clip that were made before: 0, 1 (the probe), 2 where the first was far off
     budget_bits     for the whole clip ("vbr"); `kbps` at every moment within `buffer_s` of a leaky bucket ("cbr")
     feedback_lag    mini-GOPs between a decision and the first one that knows what it cost
-    octaves_per_qp  what a QP step on the whole pyramid takes from the bits of this clip, where it was tasted
+    octaves_per_qp  what a QP step on the whole pyramid takes from the bits of this clip, where samples were encoded
     """
 
     clip: str

@@ -35,17 +35,17 @@ class InProcessSource:
     packets      the stream so far, in display order
     deltas       what was asked for, by mini-GOP
     sent_qps     what was sent with each picture: its QP (random access) or the base QP (low delay)
-    probe_cpu_s  what taste and probe took when they were made
+    probe_cpu_s  what sample encodes and probe took when they were made
     start_qp     QP of the probe, or of low delay's first mini-GOP
     """
 
     def __init__(
-        self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: Plan, taste_cpu_s: float = 0.0
+        self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: Plan, sample_cpu_s: float = 0.0
     ) -> None:
         self.clip, self.settings, self.episode = clip, settings, episode
         self.packets: list[Packet] = []
         self.sent_qps: list[int] = []
-        self.probe_cpu_s = plan.cpu_s + taste_cpu_s
+        self.probe_cpu_s = plan.cpu_s + sample_cpu_s
         self.start_qp = plan.minigops[0].base_qp
         self.spans = plan.spans
         self._plan = plan

@@ -1,7 +1,7 @@
 """A first guess: at which QP does a clip take a bitrate?
 
 Our analysis of the source alone is not enough: it cannot tell noise that is coded from noise that is quantised away.
-So a few mini-GOPs are tasted with a fast preset, once per clip; in low delay only the first.
+So a few mini-GOPs are encoded as samples with a fast preset, once per clip; in low delay only the first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
     from reelrl.encode.codecs.settings import EncoderSettings
 
-TASTES = 3  # mini-GOPs, spread over the clip
+SAMPLES = 3  # mini-GOPs, spread over the clip
 _PRESET = 10
 _QPS = (32, 48)
 _LOWEST, _HIGHEST = 10, 58  # so that a delta finds room on either side
@@ -35,7 +35,7 @@ _BUCKET_SHARE, _BUCKETS = 0.5, 4
 
 
 @dataclass(frozen=True)
-class Taste:
+class SampleEncode:
     """What a clip takes at both QPs."""
 
     bits: list[float]
@@ -54,7 +54,7 @@ class Taste:
 
 
 @dataclass(frozen=True)
-class FirstTaste:
+class FirstSample:
     """What the first mini-GOP of a clip takes in low delay: its key frame, and a frame after it, at both QPs."""
 
     key_bits: list[float]
@@ -80,7 +80,7 @@ class FirstTaste:
 
 
 def _between(bits: list[float], qp: float) -> float:
-    """Bits at a QP, on the line through both tastes in octaves."""
+    """Bits at a QP, on the line through both samples in octaves."""
     return bits[0] * math.exp2(-_octaves(bits) * (qp - _QPS[0]))
 
 
@@ -96,39 +96,39 @@ def near(qp: float) -> int:
 
 
 def starting_qp(clip: Clip, settings: EncoderSettings, kbps: float, buffer_s: float = 1.0) -> int:
-    """QP at which the clip takes about `kbps`; see `Taste.qp_for`."""
-    return taste(clip, settings).qp_for(kbps, buffer_s)
+    """QP at which the clip takes about `kbps`; see `SampleEncode.qp_for`."""
+    return sample_encode(clip, settings).qp_for(kbps, buffer_s)
 
 
-def taste(clip: Clip, settings: EncoderSettings) -> Taste | FirstTaste:
-    """The clip's taste, from disk where the same encoder had it before."""
+def sample_encode(clip: Clip, settings: EncoderSettings) -> SampleEncode | FirstSample:
+    """The clip's sample encodes, from disk where the same encoder had it before."""
     fast = replace(
         settings.for_clip(clip),
         preset=max(settings.preset, _PRESET), picture_qp=False, recon=False, psnr=False, ssim=False,
     )  # fmt: skip
     path = cache_dir() / "tastes" / f"{_key(clip, fast)}.json"
     body = kept(path)
-    kind = FirstTaste if fast.low_delay else Taste
+    kind = FirstSample if fast.low_delay else SampleEncode
     if body is not None:
         return kind(**json.loads(body))
     started = time.process_time()
-    made = _first_taste(clip, fast) if fast.low_delay else _taste(clip, fast)
+    made = _first_sample(clip, fast) if fast.low_delay else _spread_samples(clip, fast)
     made = replace(made, cpu_s=time.process_time() - started)
     keep(path, json.dumps(asdict(made)).encode())
     return made
 
 
-def _taste(clip: Clip, settings: EncoderSettings) -> Taste:
-    return Taste([_bits(clip, replace(settings, qp=qp)) for qp in _QPS], clip.duration_s, 0.0)
+def _spread_samples(clip: Clip, settings: EncoderSettings) -> SampleEncode:
+    return SampleEncode([_bits(clip, replace(settings, qp=qp)) for qp in _QPS], clip.duration_s, 0.0)
 
 
-def _first_taste(clip: Clip, settings: EncoderSettings) -> FirstTaste:
+def _first_sample(clip: Clip, settings: EncoderSettings) -> FirstSample:
     count = min(2**settings.levels + 1, clip.frame_count)
-    tasted = [_sizes(clip, replace(settings, qp=qp), 0, count) for qp in _QPS]
+    sampled = [_sizes(clip, replace(settings, qp=qp), 0, count) for qp in _QPS]
     after = max(count - 1, 1)
-    return FirstTaste(
-        key_bits=[8 * sizes[0] for sizes in tasted],
-        inter_bits=[8 * max(sum(sizes[1:]), 1) / after for sizes in tasted],
+    return FirstSample(
+        key_bits=[8 * sizes[0] for sizes in sampled],
+        inter_bits=[8 * max(sum(sizes[1:]), 1) / after for sizes in sampled],
         inter_frames=count - 1, fps=float(clip.fps), duration_s=clip.duration_s, cpu_s=0.0,
     )  # fmt: skip
 
@@ -137,11 +137,11 @@ def _bits(clip: Clip, settings: EncoderSettings) -> float:
     """Bits of the clip, judged from a few of its mini-GOPs, each behind a key frame of its own."""
     size: int = 2**settings.levels
     last = max(clip.frame_count - size - 1, 0)
-    places = sorted({round(last * place / (TASTES - 1)) for place in range(TASTES)})
-    tasted = [_sizes(clip, settings, place, size + 1) for place in places]
-    key = sum(sizes[0] for sizes in tasted) / len(tasted)
-    frames = sum(len(sizes) - 1 for sizes in tasted)
-    inter = sum(sum(sizes[1:]) for sizes in tasted) / max(frames, 1)
+    places = sorted({round(last * place / (SAMPLES - 1)) for place in range(SAMPLES)})
+    sampled = [_sizes(clip, settings, place, size + 1) for place in places]
+    key = sum(sizes[0] for sizes in sampled) / len(sampled)
+    frames = sum(len(sizes) - 1 for sizes in sampled)
+    inter = sum(sum(sizes[1:]) for sizes in sampled) / max(frames, 1)
     # A scene cut costs about a key frame.
     cuts = int((analyse(clip_features(clip), clip.width, clip.height).scene_cut > SCENE_CUT).sum())
     keys = len({span.gop for span in spans_of(clip.frame_count, settings)}) + cuts

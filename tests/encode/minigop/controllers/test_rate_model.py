@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reelrl.encode.minigop.controllers.rules import RateModel
 from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop, Situation
 from reelrl.encode.minigop.source import RANDOM_ACCESS
-from reelrl.encode.minigop.starting_qp import Taste, taste
+from reelrl.encode.minigop.starting_qp import SampleEncode, sample_encode
 from tests.encode.makers import scene
 
 SIZE, LAG = 16, 2
@@ -68,7 +68,7 @@ def test_the_last_cheap_mini_gops_do_not_pay_for_a_dear_first_one(scale: float) 
 def test_grain_loses_more_by_a_qp_step_than_drawings_do() -> None:
     slopes = {}
     for kind in ("noise", "screen"):
-        tasted = taste(scene(kind, frames=34), RANDOM_ACCESS)
-        assert isinstance(tasted, Taste)
-        slopes[kind] = tasted.octaves_per_qp
+        sampled = sample_encode(scene(kind, frames=34), RANDOM_ACCESS)
+        assert isinstance(sampled, SampleEncode)
+        slopes[kind] = sampled.octaves_per_qp
     assert slopes["noise"] > 2 * slopes["screen"]
