@@ -3,7 +3,7 @@
 python benchmarks/minigop_facts.py [--clips CLIP ...] [--frames 65]
 
 flat            bits at equal PSNR-Y when all pictures get one QP, against the encoder's own QPs sent picture by picture
-per step        octaves of bits that a QP step on a whole pyramid takes: mean over four QPs, the largest, by sample encodes
+per step        octaves of bits that a QP step on a whole pyramid takes: mean over four QPs, the largest, by samples
 moving, afresh  low delay: octaves of bits per pixel and level of energy at QP 40, of what prediction leaves in frames,
                 and of the key frame; in brackets what a QP step takes from them
 """

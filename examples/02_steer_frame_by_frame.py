@@ -1,7 +1,7 @@
 """Steer an encoder while it runs: look at each packet, then choose the QP of the next frame.
 
 In low delay a frame's packet is there as soon as the frame was sent, so a rule can react at once. This one keeps
-frames near a number of bytes. `LeakyBucket` in reelrl.encode is the grown-up form of it.
+frames near a number of bytes. `FrameQpBucket` in reelrl.encode is the grown-up form of it.
 
 python examples/02_steer_frame_by_frame.py
 """

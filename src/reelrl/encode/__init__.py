@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.encode.codecs.backends import Capabilities, capabilities, probe
 from reelrl.encode.codecs.packet import FrameType, Packet
-from reelrl.encode.codecs.rate_loop import LeakyBucket
+from reelrl.encode.codecs.rate_loop import FrameQpBucket, LeakyBucket
 from reelrl.encode.codecs.scheduling import normal_scheduling
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
@@ -64,6 +64,7 @@ __all__ = [
     "Encoded",
     "EncoderSession",
     "EncoderSettings",
+    "FrameQpBucket",
     "FrameType",
     "LeakyBucket",
     "Packet",

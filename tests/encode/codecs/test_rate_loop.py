@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reelrl.encode import EncoderSession
-from reelrl.encode.codecs.rate_loop import LeakyBucket
+from reelrl.encode.codecs.rate_loop import FrameQpBucket
 from reelrl.errors import ConfigError
 from tests.encode.makers import BACKENDS, scene, settings_for
 
 
-def bucket(target_kbps: float = 100.0) -> LeakyBucket:
-    return LeakyBucket(target_kbps, Fraction(30), 176 * 144)
+def bucket(target_kbps: float = 100.0) -> FrameQpBucket:
+    return FrameQpBucket(target_kbps, Fraction(30), 176 * 144)
 
 
 @given(st.lists(st.tuples(st.integers(0, 500_000), st.booleans()), max_size=80), st.floats(1, 1e5))

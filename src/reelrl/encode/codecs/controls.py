@@ -25,7 +25,7 @@ def checked(settings: EncoderSettings, qp: int | None, base_qp: int | None, offs
     if settings.steers_rate:
         raise ConfigError(
             f"a {_named(qp, base_qp)} was sent with rate_control = {settings.rate_control}: the encoder chooses its "
-            "own quantisers there and would ignore it; use cqp or crf and hold the bitrate yourself (LeakyBucket)"
+            "own quantisers there and would ignore it; use cqp or crf and hold the bitrate yourself (FrameQpBucket)"
         )
     if qp is not None and not settings.picture_qp:
         raise ConfigError(f"qp = {qp} was sent to a session without picture_qp; open it with picture_qp=True")

@@ -20,7 +20,7 @@ _FIRST_GUESS_BPP = 0.55  # bits per pixel of a key frame at QP 20, before anythi
 
 
 @dataclass
-class LeakyBucket:
+class FrameQpBucket:
     """Chooses frame QPs to spend `target_kbps`, and takes back a surplus within `window_s`."""
 
     target_kbps: float
@@ -63,3 +63,6 @@ class LeakyBucket:
         # Bits saved in quiet times may be spent later, but no more than one window's worth.
         idle = -self.window_s * self.target_kbps * 1000
         self.surplus_bits = max(self.surplus_bits + bits - self.frame_bits, idle)
+
+
+LeakyBucket = FrameQpBucket  # its name in version 0.1

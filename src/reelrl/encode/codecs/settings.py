@@ -90,7 +90,7 @@ class EncoderSettings:
             if self.picture_qp:
                 raise ConfigError(
                     f"picture_qp with rate_control = {self.rate_control}: the encoder would ignore the QPs; "
-                    "use cqp or crf and hold the bitrate yourself (reelrl.encode.LeakyBucket does)"
+                    "use cqp or crf and hold the bitrate yourself (reelrl.encode.FrameQpBucket does)"
                 )
         elif self.target_kbps is not None:
             raise ConfigError(

@@ -24,7 +24,7 @@ from reelrl.content.sources import open_clip
 from reelrl.content.write.video import write_bitstream
 from reelrl.encode.codecs.controls import checked_offsets
 from reelrl.encode.codecs.packet import FrameType
-from reelrl.encode.codecs.rate_loop import LeakyBucket
+from reelrl.encode.codecs.rate_loop import FrameQpBucket
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import SUPERBLOCK, qindex_of
 from reelrl.encode.codecs.whole_clip import first_pass, wants_statistics
@@ -195,7 +195,7 @@ class _Asker:
         return offsets if offsets.any() else None
 
 
-def _own_rate_loop(settings: EncoderSettings) -> tuple[LeakyBucket, EncoderSettings]:
+def _own_rate_loop(settings: EncoderSettings) -> tuple[FrameQpBucket, EncoderSettings]:
     """The encoder would ignore offsets while it holds a bitrate, so we hold it."""
     if not settings.low_delay:
         raise ConfigError(
@@ -208,7 +208,7 @@ def _own_rate_loop(settings: EncoderSettings) -> tuple[LeakyBucket, EncoderSetti
         stacklevel=4,
     )
     target = float(settings.target_kbps or 0)
-    bucket = LeakyBucket(target, settings.fps, settings.width * settings.height)
+    bucket = FrameQpBucket(target, settings.fps, settings.width * settings.height)
     return bucket, replace(settings, rate_control="cqp", target_kbps=None, picture_qp=True)
 
 

@@ -16,7 +16,7 @@ from reelrl.content.quality import PSNR_CAP_DB, psnr_from_sse
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.codecs.packet import FrameType
-from reelrl.encode.codecs.rate_loop import LeakyBucket
+from reelrl.encode.codecs.rate_loop import FrameQpBucket
 from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.superblock.block_error import block_sse
 from reelrl.settings.config import to_mapping
@@ -106,9 +106,9 @@ class FrameQp:
 
     def __init__(self, settings: EncoderSettings, target_kbps: float | None) -> None:
         self._settings = settings
-        self._bucket: LeakyBucket | None = None
+        self._bucket: FrameQpBucket | None = None
         if target_kbps is not None:
-            self._bucket = LeakyBucket(target_kbps, settings.fps, settings.width * settings.height)
+            self._bucket = FrameQpBucket(target_kbps, settings.fps, settings.width * settings.height)
 
     def next(self, number: int) -> int | None:
         """What to send frame `number` with; None leaves the QP to the settings."""
