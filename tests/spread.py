@@ -21,6 +21,7 @@ ENGINES = (
     "tests/cli/compare/test_doom.py",
     "tests/cli/train/test_interrupts.py",
     "tests/faults/test_doom.py",
+    "tests/test_documentation.py",
     "tests/faults/test_encoder_hangs.py",
     "tests/encode/codecs/test_concurrency.py",
 )

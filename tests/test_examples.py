@@ -21,6 +21,9 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+# The others train, for half a minute each: tests/test_documentation.py runs them.
+LAST_QUICK = "04"
+MOST_LINES = 60
 PAGES = [ROOT / "README.md", ROOT / "docs" / "start.md", ROOT / "docs" / "how-to" / "steer-an-encoder.md"]
 
 
@@ -59,6 +62,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], tuple[Pat
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.name[:2] <= LAST_QUICK], ids=lambda path: path.name)
 def test_an_example_runs_and_says_something(path: Path, said: Callable[[Path], tuple[Path, str]]) -> None:
     assert said(path)[1].strip()
 

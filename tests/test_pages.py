@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from reelrl.cli.main import COMMANDS, with_dashes
 
 ROOT = Path(__file__).parent.parent
 WRITTEN_BY_MAKE_DOCS = ROOT / "docs" / "reference"
@@ -56,6 +61,47 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         ]
     lost = [name_of(page) for page in PAGES if page not in reached and "docs/results/" not in name_of(page)]
     assert not lost, f"no link leads to {lost}"
+
+
+def shell_lines(page: Path) -> list[str]:
+    """`reel` and `make` in a page's shell blocks: lines that go on are joined, loops and chains are taken apart."""
+    text = page.read_text(encoding="utf-8")
+    found = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)).replace("\\\n", " ")
+    parts = [part for line in found.splitlines() for part in re.split(r"&& |; |\bdo ", line)]
+    return [part.strip() for part in parts if part.strip().startswith(("reel ", "make "))]
+
+
+def parse(words: list[str]) -> None:
+    """Ask the command's own parser, without running it; what it refuses ends in SystemExit."""
+    name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
+    parser = argparse.ArgumentParser(prog=f"reel {name}", allow_abbrev=False)
+    importlib.import_module(COMMANDS[name][0]).add_arguments(parser)
+    parser.add_argument("--trust", action="store_true")
+    parser.parse_args(with_dashes(words[len(name.split()) :]))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shell_lines(page)], ids=name_of)
+def test_commands_have_the_options_that_pages_give_them(page: Path) -> None:
+    for line in shell_lines(page):
+        words = shlex.split(re.sub(r"\$\w+", "1", line), comments=True)  # the seed of a loop is a number
+        if words[:1] == ["reel"] and len(words) > 1 and not words[1].startswith("-"):
+            try:
+                parse(words[1:])
+            except (KeyError, SystemExit):
+                pytest.fail(f"{name_of(page)}: no such command or option: {line}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_make_targets_and_programs_that_pages_name_exist(page: Path) -> None:
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    words = [shlex.split(line, comments=True) for line in shell_lines(page)]
+    targets = {word[1] for word in words if word[:1] == ["make"] and len(word) > 1 and "=" not in word[1]}
+    for target in targets | set(re.findall(r"`make ([a-z-]+)`", text)):
+        assert target.startswith("test-") or re.search(f"^{target}:", rules, re.MULTILINE), f"make {target}"
+    if page.name != "CHANGELOG.md":  # which tells of programs that were
+        for program in re.findall(r"python ((?:benchmarks|examples)/\w+\.py)", text):
+            assert (ROOT / program).exists(), f"{name_of(page)} names {program}"
 
 
 def test_files_that_the_architecture_names_exist() -> None:
