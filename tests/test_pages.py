@@ -104,8 +104,20 @@ def test_make_targets_and_programs_that_pages_name_exist(page: Path) -> None:
             assert (ROOT / program).exists(), f"{name_of(page)} names {program}"
 
 
+ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
+
+
+def test_the_ways_of_the_architecture_are_as_long_as_it_says() -> None:
+    ways = re.split(r"^\*\*[a-e]\. ", ARCHITECTURE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert len(ways) == 5
+    for way in ways:
+        said = re.search(r": (\d+) files", way)
+        assert said
+        assert int(said[1]) == len(set(re.findall(r"[\w./]+\.py", way))), way.splitlines()[0]
+
+
 def test_files_that_the_architecture_names_exist() -> None:
-    page = ROOT / "docs" / "explanation" / "architecture.md"
+    page = ARCHITECTURE
     named = re.findall(r"[\w./]+\.py\b|`[\w/]+/`", page.read_text(encoding="utf-8"))
     assert named
     for name in named:
