@@ -1,7 +1,7 @@
 """Spread a bitrate over time: train SAC on mini-GOP QPs, and compare it with the encoder alone and with our rule.
 
-The agent corrects the rule `rate-model`, so that it begins with good rate control. A training of half a minute does not
-beat the rule; docs/results/minigop.md says how far long ones come.
+The agent corrects the rule `rate-model`, so that it begins with good rate control. On clips of
+four seconds neither beats the encoder; docs/results/minigop.md has whole clips and long trainings.
 
 python examples/06_steer_minigops.py      needs [train]; about half a minute
 """
