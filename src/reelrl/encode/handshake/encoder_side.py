@@ -126,11 +126,11 @@ class AskTrainer:
         self.trainer = trainer
         self._facts = facts  # travel with every request
         self._first: dict[str, object] = {}
-        self._told = 0
+        self._reported = 0
 
     def reset(self, seed: int, episode: MiniGopEpisode) -> None:  # noqa: ARG002 - chance is the trainer's
         self._first = {"episode": to_plain(asdict(episode))}
-        self._told = 0
+        self._reported = 0
 
     def act(self, situation: Situation) -> float:
         self.tell(situation.history)
@@ -139,6 +139,6 @@ class AskTrainer:
 
     def tell(self, history: Sequence[MiniGopFeedback]) -> None:
         """Pass on what became known; once more after the last decision."""
-        for feedback in history[self._told :]:
+        for feedback in history[self._reported :]:
             self.trainer.tell(feedback)
-        self._told = len(history)
+        self._reported = len(history)

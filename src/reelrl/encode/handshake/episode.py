@@ -39,25 +39,25 @@ _RATE = re.compile(r"\d{1,9}(/\d{1,9}|\.\d{1,9})?", re.ASCII)
 
 def read_episode(message: Message, known: dict[str, Any]) -> MiniGopEpisode:
     """The episode as the stream's first request tells it; `known` counts where it does not."""
-    told = known | message.get("episode", {})
-    told = told | {
-        name: field_value(told[name], field, name, "episode") for name, field in EPISODE.items() if name in told
+    facts = known | message.get("episode", {})
+    facts = facts | {
+        name: field_value(facts[name], field, name, "episode") for name, field in EPISODE.items() if name in facts
     }
-    fps = told["fps"] = _rate(told["fps"])
-    frames = told.setdefault("frames", message.get("first_frame", 0) + message["frames_left"])
-    told.setdefault("kbps", float(message["bits_left"] * fps / frames / 1000))
-    told.setdefault("budget_bits", told["kbps"] * 1000 * frames / float(fps))
+    fps = facts["fps"] = _rate(facts["fps"])
+    frames = facts.setdefault("frames", message.get("first_frame", 0) + message["frames_left"])
+    facts.setdefault("kbps", float(message["bits_left"] * fps / frames / 1000))
+    facts.setdefault("budget_bits", facts["kbps"] * 1000 * frames / float(fps))
     for name in ("kbps", "budget_bits"):
-        if told[name] <= 0:
-            raise HandshakeError(f"episode: {name} = {shown(told[name])}; tell what the encode may take, above 0")
-    if told["goal"] not in ("vbr", "cbr"):
-        raise HandshakeError(f'episode: goal = {shown(told["goal"])}; write "vbr" or "cbr"')
-    told["plan"] = _plan(told.get("plan"))
+        if facts[name] <= 0:
+            raise HandshakeError(f"episode: {name} = {shown(facts[name])}; tell what the encode may take, above 0")
+    if facts["goal"] not in ("vbr", "cbr"):
+        raise HandshakeError(f'episode: goal = {shown(facts["goal"])}; write "vbr" or "cbr"')
+    facts["plan"] = _plan(facts.get("plan"))
     try:
-        return MiniGopEpisode(**told)
+        return MiniGopEpisode(**facts)
     except TypeError as error:
         raise HandshakeError(
-            f"the episode cannot be made of {shown(told)}: {error}; see docs/how-to/steer-your-own-encoder.md"
+            f"the episode cannot be made of {shown(facts)}: {error}; see docs/how-to/steer-your-own-encoder.md"
         ) from error
 
 
@@ -94,7 +94,7 @@ def _planned(entry: Any, number: int) -> PlannedMiniGop:
     missing = [name for name, field in PLANNED.items() if field.needed and name not in entry]
     if missing:
         raise HandshakeError(f"{where} lacks {', '.join(missing)}; write every field, or leave the plan out")
-    told = {name: field_value(value, PLANNED[name], name, where) for name, value in entry.items()}
-    if told["mg"] != number or not {"inter", "scene_cut"} <= told["features"].keys():
+    facts = {name: field_value(value, PLANNED[name], name, where) for name, value in entry.items()}
+    if facts["mg"] != number or not {"inter", "scene_cut"} <= facts["features"].keys():
         raise HandshakeError(f"{where} = {shown(entry)}; list mini-GOPs from 0 on, with features inter and scene_cut")
-    return PlannedMiniGop(**told | {"layer_qps": tuple(told["layer_qps"])})
+    return PlannedMiniGop(**facts | {"layer_qps": tuple(facts["layer_qps"])})

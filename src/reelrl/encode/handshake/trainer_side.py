@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _RESTART_S = 30.0  # an encoder that was seen to go may be started again; longer than that nobody waits for it
 _LEAVING_S = 5.0  # the encoder of a trainer that was killed may still be on its way out
-_UNTOLD: dict[str, Any] = {
+_DEFAULT_FACTS: dict[str, Any] = {
     "clip": "",
     "width": 0,
     "height": 0,
@@ -64,7 +64,7 @@ class HandshakeSource:
         self._deltas: dict[int, float] = {}  # of mini-GOPs whose feedback is owed
         self._known: list[tuple[Message, float]] = []
         self._next, self._frames, self._last = 0, 0, False
-        self._facts = _UNTOLD | facts
+        self._facts = _DEFAULT_FACTS | facts
         self.request_message: Message = {}  # as it came, with fields that we do not know
         self._lock = self._folder.lock(TRAINER)
         try:

@@ -118,10 +118,10 @@ def cached_encode(
 
 def encode_key(clip: Clip, settings: EncoderSettings, decisions: Any) -> str:
     """Whatever the stream depends on, as one name."""
-    told: dict[str, Any] = asdict(settings.for_clip(clip))
+    key_facts: dict[str, Any] = asdict(settings.for_clip(clip))
     for irrelevant in _UNSEEN:
-        del told[irrelevant]
-    facts = [VERSION, clip.content_hash, told, capabilities(settings.backend).version, decisions]
+        del key_facts[irrelevant]
+    facts = [VERSION, clip.content_hash, key_facts, capabilities(settings.backend).version, decisions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
 
 

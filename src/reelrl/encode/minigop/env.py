@@ -141,9 +141,9 @@ class MiniGopQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
         self._situation = None
         source.reply(delta)
         seen = self._observe(source)
-        told = self._told
+        feedback = self._feedback
         reward = cost = 0.0
-        for one in told:
+        for one in feedback:
             gained, paid = self._account.add(one)
             reward, cost = reward + gained, cost + paid
         self._totals["reward"] += reward
@@ -153,8 +153,8 @@ class MiniGopQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
             "cost": cost,
             "delta": delta,
             "request": asdict(situation.request),
-            "feedback": [asdict(one) for one in told],
-            "gop_end": any(one.gop_end for one in told),
+            "feedback": [asdict(one) for one in feedback],
+            "gop_end": any(one.gop_end for one in feedback),
             "rate_error": self._account.rate_error,
         }
         if ended:
@@ -186,8 +186,8 @@ class MiniGopQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
 
     def _observe(self, source: InProcessSource) -> Observation:
         """Ask the encoder for its next question; zeros when it has none."""
-        request, self._told = source.request(), source.feedback()
-        self._history += self._told
+        request, self._feedback = source.request(), source.feedback()
+        self._history += self._feedback
         if request is None:
             return np.zeros(len(NAMES), np.float32)
         self._situation = Situation(source.episode, request, self._history)

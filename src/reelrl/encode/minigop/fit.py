@@ -50,8 +50,8 @@ def fitted(found: Sequence[Searched], ridge: float, facts: Mapping[str, Any], wi
     if not taken:
         raise ConfigError(f"nothing is left to fit without {without}; give clips of two sources or more")
     rule = fit([each.example for each in taken], ridge)
-    told = {"without": without, "clips": sorted({each.clip for each in taken}), "ridge": ridge}
-    return Imitation(rule.weights.tolist(), told | dict(facts))
+    fit_facts = {"without": without, "clips": sorted({each.clip for each in taken}), "ridge": ridge}
+    return Imitation(rule.weights.tolist(), fit_facts | dict(facts))
 
 
 def leave_one_out(

@@ -82,13 +82,13 @@ class Foreign(gymnasium.Env[Any, Any]):
         self._situation = None
         source.reply(delta)
         seen = self._observe(source)
-        scored = [self._account.add(one) for one in self._told]
+        scored = [self._account.add(one) for one in self._feedback]
         info = {
             "cost": sum(cost for _, cost in scored),
             "delta": delta,
             "request": asdict(situation.request),
-            "feedback": [asdict(one) for one in self._told],
-            "gop_end": any(one.gop_end for one in self._told),
+            "feedback": [asdict(one) for one in self._feedback],
+            "gop_end": any(one.gop_end for one in self._feedback),
             "rate_error": self._account.rate_error,
         }
         ended = self._situation is None
@@ -105,8 +105,8 @@ class Foreign(gymnasium.Env[Any, Any]):
             source.close()
 
     def _observe(self, source: HandshakeSource) -> Any:
-        request, self._told = source.request(), source.feedback()
-        self._history += self._told
+        request, self._feedback = source.request(), source.feedback()
+        self._history += self._feedback
         if request is None:
             return np.zeros(len(NAMES), np.float32)
         self._situation = Situation(source.episode, request, self._history)

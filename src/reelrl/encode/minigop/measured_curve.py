@@ -37,7 +37,7 @@ class MeasuredCurve(RdCurve):
     @classmethod
     def of_runs(cls, runs: Sequence[MiniGopRun], points: Sequence[BaselinePoint] = ()) -> MeasuredCurve:
         """From encodes of one clip that differ in their QP; through `points` where they are known."""
-        told = runs[0].feedback
+        feedback = runs[0].feedback
         if points:
             seconds = float(runs[0].episode.frames / runs[0].episode.fps)
             curve = cls([np.log2(point.kbps * 1000 * seconds) for point in points], [point.psnr_y for point in points])
@@ -45,7 +45,7 @@ class MeasuredCurve(RdCurve):
             curve = cls([np.log2(run.bits) for run in runs], [run.psnr_y for run in runs])
         curve.bits = np.mean([[one.bits for one in run.feedback] for run in runs], axis=0)
         curve.psnr_y = np.mean([[one.psnr_y * one.frames for one in run.feedback] for run in runs], axis=0)
-        curve.frames = sum(one.frames for one in told)
+        curve.frames = sum(one.frames for one in feedback)
         return curve
 
     def psnr_at(self, bits: float) -> float:

@@ -73,11 +73,11 @@ class Account:
         """Bits of the clip, as far as they are known, over the budget, less one."""
         return self.bits / self._episode.budget_bits - 1
 
-    def add(self, told: MiniGopFeedback) -> tuple[float, float]:
+    def add(self, feedback: MiniGopFeedback) -> tuple[float, float]:
         """Reward and cost of one more mini-GOP."""
-        self.bits += told.bits - self._share_bits[told.mg]
-        self._psnr += told.psnr_y * told.frames - self._share_psnr[told.mg]
-        gain, excess = self._measure(), self._excess + self._overflow(told)
+        self.bits += feedback.bits - self._share_bits[feedback.mg]
+        self._psnr += feedback.psnr_y * feedback.frames - self._share_psnr[feedback.mg]
+        gain, excess = self._measure(), self._excess + self._overflow(feedback)
         if self._episode.goal == "vbr":
             excess = max(self.rate_error, 0.0)
         reward, cost = gain - self._gain, excess - self._excess
@@ -87,11 +87,11 @@ class Account:
     def _measure(self) -> float:
         return self._psnr / self._curve.frames - self._curve.psnr_at(self.bits)
 
-    def _overflow(self, told: MiniGopFeedback) -> float:
+    def _overflow(self, feedback: MiniGopFeedback) -> float:
         """Fill the bucket, drain it at the rate; what does not fit flows over."""
         episode = self._episode
         size = episode.buffer_s * episode.kbps * 1000
-        drained = told.frames * episode.kbps * 1000 / float(episode.fps)
-        level = max(self.level_bits + told.bits - drained, 0.0)
+        drained = feedback.frames * episode.kbps * 1000 / float(episode.fps)
+        level = max(self.level_bits + feedback.bits - drained, 0.0)
         self.level_bits = min(level, size)
         return (level - self.level_bits) / size

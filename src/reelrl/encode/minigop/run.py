@@ -36,7 +36,7 @@ class MiniGopRun:
 
     @property
     def bits(self) -> int:
-        return sum(told.bits for told in self.feedback)
+        return sum(report.bits for report in self.feedback)
 
     @property
     def kbps(self) -> float:
@@ -50,19 +50,20 @@ class MiniGopRun:
     @property
     def psnr_y(self) -> float:
         """Mean of the frames' luma PSNR in dB."""
-        return sum(told.psnr_y * told.frames for told in self.feedback) / sum(told.frames for told in self.feedback)
+        frames = sum(report.frames for report in self.feedback)
+        return sum(report.psnr_y * report.frames for report in self.feedback) / frames
 
     @property
     def psnr_y_of_mean(self) -> float:
         """Luma PSNR of the mean squared error in dB: frames of bad quality weigh more."""
-        frames = sum(told.frames for told in self.feedback)
-        mean = sum(told.sse_y for told in self.feedback) / frames
+        frames = sum(report.frames for report in self.feedback)
+        mean = sum(report.sse_y for report in self.feedback) / frames
         return psnr_of_mean_mse([mean], self.episode.width * self.episode.height)
 
     @property
     def ssim_y(self) -> float | None:
         """Mean of the frames' luma SSIM, where it was measured."""
-        known = [(told.ssim_y, told.frames) for told in self.feedback if told.ssim_y is not None]
+        known = [(report.ssim_y, report.frames) for report in self.feedback if report.ssim_y is not None]
         return sum(ssim * frames for ssim, frames in known) / sum(frames for _, frames in known) if known else None
 
 

@@ -53,7 +53,7 @@ class InProcessSource:
         self._rounding = Rounding()
         self.deltas: list[float] = []
         self._asked = False
-        self._told = 0  # mini-GOPs whose feedback was given
+        self._reported = 0  # mini-GOPs whose feedback was given
         self._known_bits = 0
         self._unread: list[MiniGopFeedback] = []
         self._session: EncoderSession | None = EncoderSession(settings)
@@ -118,19 +118,19 @@ class InProcessSource:
         """Make feedback of all mini-GOPs before `up_to`, waiting for what the encoder has not delivered yet."""
         session = self._session
         assert session is not None  # noqa: S101 - both callers checked
-        for span in self._plan.spans[self._told : max(up_to, 0)]:
-            # Behind a short mini-GOP the encoder has been sent too little to let this one go for certain: it is told of
-            # later, also when it happens to be there, or else decisions would hang on the machine's speed.
+        for span in self._plan.spans[self._reported : max(up_to, 0)]:
+            # Behind a short mini-GOP the encoder has been sent too little to let this one go for certain: it is
+            # reported later, also when it happens to be there, or else decisions would hang on the machine's speed.
             if span.end + frames_held(self.settings) > session.sent and len(self.deltas) < len(self._plan.spans):
                 break
             if len(self.packets) < span.end:
                 self._take(session.receive(wait_for=span.end - 1))
-            told = self._told_of(span)
-            self._known_bits += told.bits
-            self._unread.append(told)
-            self._told += 1
+            feedback = self._feedback_of(span)
+            self._known_bits += feedback.bits
+            self._unread.append(feedback)
+            self._reported += 1
 
-    def _told_of(self, span: Span) -> MiniGopFeedback:
+    def _feedback_of(self, span: Span) -> MiniGopFeedback:
         packets = self.packets[span.first : span.end]
         spans, delta = self._plan.spans, self.deltas[span.mg]
         last = span.mg + 1 == len(spans)

@@ -62,8 +62,8 @@ def bucket_level(situation: Situation) -> float:
     episode = situation.episode
     drain = episode.kbps * 1000 / float(episode.fps)
     level = 0.0
-    for told in situation.history:
-        level = max(level + told.bits - told.frames * drain, 0.0)
+    for feedback in situation.history:
+        level = max(level + feedback.bits - feedback.frames * drain, 0.0)
     return level
 
 
@@ -105,12 +105,12 @@ def _past(history: list[MiniGopFeedback], share: float) -> list[float]:
     if not history:
         return [0.0] * 5
     last, recent = history[-1], history[-4:]
-    bits = sum(told.bits for told in recent) / sum(told.frames for told in recent)
+    bits = sum(feedback.bits for feedback in recent) / sum(feedback.frames for feedback in recent)
     return [
         last.delta / 4,
         _log(last.bits / last.frames, share),
         last.psnr_y / 4 - 9,
-        sum(told.delta for told in recent) / len(recent) / 4,
+        sum(feedback.delta for feedback in recent) / len(recent) / 4,
         _log(bits, share),
     ]
 

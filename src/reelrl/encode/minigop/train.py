@@ -227,14 +227,14 @@ class MiniGopTrainer:
         infos = [info for _, info in steps]
         for info in infos:
             self.tell.decision(info)
-        told = [one for info in infos for one in info["feedback"]]
-        frames = sum(one["frames"] for one in told)
+        reports = [one for info in infos for one in info["feedback"]]
+        frames = sum(one["frames"] for one in reports)
         figures = {
             "return": sum(reward for reward, _ in steps),
             "cost": float(sum(np.ravel(info["cost"])[0] for info in infos)),
             "rate_error": float(infos[-1]["rate_error"]),
-            "bits": float(sum(one["bits"] for one in told)),
-            "psnr_y": sum(one["psnr_y"] * one["frames"] for one in told) / frames,
+            "bits": float(sum(one["bits"] for one in reports)),
+            "psnr_y": sum(one["psnr_y"] * one["frames"] for one in reports) / frames,
         }
         self.env.write_outputs()
         learner = checkpointing.figures(self.model.logger.name_to_value)

@@ -54,10 +54,10 @@ class Imitation(RateModel):
     @classmethod
     def load(cls, path: str | Path) -> Imitation:
         try:
-            told = parse_object(read_regular(path, follow_links=True))
-            if told["inputs"] != list(INPUTS):
-                raise CheckpointError(f"{path} sees {told['inputs']}, this version shows {list(INPUTS)}; fit it anew")
-            return cls(told["weights"], told["facts"])
+            saved = parse_object(read_regular(path, follow_links=True))
+            if saved["inputs"] != list(INPUTS):
+                raise CheckpointError(f"{path} sees {saved['inputs']}, this version shows {list(INPUTS)}; fit it anew")
+            return cls(saved["weights"], saved["facts"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"{path} is no imitation of the direct search ({type(error).__name__}: {error}); "

@@ -59,13 +59,13 @@ class LeakyBucket:
         self._surplus = self._level = 0.0
         self._scene = _Scene()
         self._wanted = self._qp = 0.0  # by the bitrate; and as it was sent, where the bucket had a say
-        self._told, self._gop, self._after_cut = 0, -1, False
+        self._reported, self._gop, self._after_cut = 0, -1, False
 
     def act(self, situation: Situation) -> float:
         request = situation.request
-        for told in situation.history[self._told :]:
-            self._learn(told)
-        self._told = len(situation.history)
+        for feedback in situation.history[self._reported :]:
+            self._learn(feedback)
+        self._reported = len(situation.history)
         cut = request.features.get("cut_frames", 0.0) > 0
         pictures = self._look(request, cut=cut)
         self._asked.append(pictures)
@@ -81,9 +81,9 @@ class LeakyBucket:
         self._qp = min(self._qp, HIGHEST_QP)
         return self._qp - request.base_qp
 
-    def _learn(self, told: MiniGopFeedback) -> None:
-        self._model.learn(self._asked[told.mg], told.qp, told.bits, first=told.mg == 0)
-        surplus = told.bits - told.frames * self._share
+    def _learn(self, feedback: MiniGopFeedback) -> None:
+        self._model.learn(self._asked[feedback.mg], feedback.qp, feedback.bits, first=feedback.mg == 0)
+        surplus = feedback.bits - feedback.frames * self._share
         self._surplus += surplus
         self._level = max(self._level + surplus, 0.0)
         if self._constant:  # a bucket keeps no more than it holds

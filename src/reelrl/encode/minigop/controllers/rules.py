@@ -91,7 +91,7 @@ class RateModel:
     def act(self, situation: Situation) -> float:
         mg, history, budget = situation.request.mg, situation.history, situation.episode.budget_bits
         scale = self._scale(history)
-        known = sum(told.bits for told in history)
+        known = sum(feedback.bits for feedback in history)
         owed = sum(self._expected(number, self._deltas[number]) for number in range(len(history), mg))
         left = budget - known - scale * owed
         rest = scale * sum(self._planned[mg:])
@@ -112,9 +112,9 @@ class RateModel:
         """How the bits came out against the expectation; the first ones count with what is usual."""
         if not history:
             return 1.0
-        expected = sum(self._expected(told.mg, told.delta) for told in history)
+        expected = sum(self._expected(feedback.mg, feedback.delta) for feedback in history)
         usual = 0.25 * expected / len(history)
-        return (sum(told.bits for told in history) + usual) / (expected + usual)
+        return (sum(feedback.bits for feedback in history) + usual) / (expected + usual)
 
 
 class AutoBoost(RateModel):
