@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from reelrl.report import page
-from reelrl.report.charts import Axis, Line, line_chart
+from reelrl.report.charts import Axis, Line, line_chart, signed
 from reelrl.report.page import Html, join, tag
 from reelrl.see.measures.probe import compare
 from reelrl.see.measures.rate import ALONE, DIFFERENCES, TOGETHER, best_within
@@ -51,8 +51,23 @@ def write_page(path: Path, reports: Sequence[Report], facts: dict[str, Any]) -> 
         body.append(_probes([report for report in reports if report.probe]))
     told = [(str(key), str(value)) for key, value in facts.items() if key != "command"]
     body.append(page.section("How", _RATE, page.facts(told), page.code(str(facts.get("command", "")))))
-    lead = "Quality against true bytes on episodes never seen, beside image codecs; and what the embedding knows."
-    write_atomic(path, page.page("A streaming autoencoder, measured", lead, body, kicker="reel evaluate autoencoder"))
+    headline, lead = _headline(reports)
+    write_atomic(path, page.page(headline, lead, body, kicker="reel evaluate autoencoder"))
+
+
+def _headline(reports: Sequence[Report]) -> tuple[str, str]:
+    """How good pictures from embeddings are, and what the embedding knows more than the first it is compared with."""
+    points = [next(p for p in report.rate if p.codec == "embedding, float32") for report in reports]
+    found = [value for point in points if (value := point.figures["psnr_db"]) is not None]
+    scope = f"{len(reports)} models" if len(reports) > 1 else f"{reports[0].name} on {reports[0].source}"
+    lead = f"{scope}: quality against true bytes on episodes never seen, beside image codecs."
+    known = compare([report.probe for report in reports if report.probe])
+    if known:
+        (low, high), one = (signed(value, 3) for value in known[0].difference[1:]), known[0]
+        what = f"R2 {signed(one.difference.mean, 3)}, 95 % interval over episodes {low} to {high}"
+        lead += f" A linear probe finds places by {one.ours} beside {one.theirs}: {what}."
+    mean = f"{sum(found) / len(found):.1f} dB" if found else "No PSNR"
+    return f"{mean} from embeddings, on unseen episodes", lead
 
 
 def markdown(reports: Sequence[Report]) -> str:
