@@ -12,8 +12,9 @@ import pytest
 from reelrl.cli.main import main
 from reelrl.errors import ConfigError
 from reelrl.report.intervals import mean_interval, paired_interval
+from reelrl.stream.controllers.protocol import EpisodeInfo, Session
 from reelrl.stream.data.trace_writers import write_trace
-from reelrl.stream.evaluate import Contender, Protocol, play_all, summarise
+from reelrl.stream.evaluate import Contender, EvaluationPlan, play_all, summarise
 from tests.report.test_page import outside_sources
 from tests.stream.helpers import bumpy_ladder, links
 
@@ -52,7 +53,7 @@ def test_members_are_averaged_trace_by_trace() -> None:
         Contender.parse("bba(10,20)"),
     ]
     traces = links(5)
-    played = play_all(contenders, traces, [bumpy_ladder()], Protocol())
+    played = play_all(contenders, traces, [bumpy_ladder()], EvaluationPlan())
     lines = {line.name: line for line in summarise(contenders, played, "bba(5,10)")}
     assert lines["both"].qoe.mean == pytest.approx((lines["bba(5,10)"].qoe.mean + lines["bba(10,20)"].qoe.mean) / 2)
     assert lines["bba(5,10)"].paired is None
@@ -64,8 +65,28 @@ def test_members_are_averaged_trace_by_trace() -> None:
 def test_processes_change_nothing() -> None:
     contenders = [Contender.parse("robustmpc"), Contender.parse("rate")]
     traces = links(10)
-    serial = play_all(contenders, traces, [bumpy_ladder()], Protocol(), jobs=1)
-    assert play_all(contenders, traces, [bumpy_ladder()], Protocol(), jobs=2) == serial
+    serial = play_all(contenders, traces, [bumpy_ladder()], EvaluationPlan(), jobs=1)
+    assert play_all(contenders, traces, [bumpy_ladder()], EvaluationPlan(), jobs=2) == serial
+
+
+def test_a_look_at_test_traces_is_logged_beside_the_results_and_where_one_says(tmp_path: Path) -> None:
+    for name in ("test", "train"):
+        (tmp_path / name).mkdir()
+        write_trace(links(3)[0], tmp_path / name / "link.json")
+    for name, more in (("test", ["--log-run", str(tmp_path / "looks.jsonl")]), ("test", []), ("train", [])):
+        words = ["--traces", str(tmp_path / name), "--ladder", "nominal", "--out", str(tmp_path / f"out-{name}")]
+        assert main(["evaluate", "abr", "lowest", "bba", *words, "--note", "first", *more]) == 0
+    looks = [json.loads(line) for line in (tmp_path / "looks.jsonl").read_text().splitlines()]
+    beside = [json.loads(line) for line in (tmp_path / "out-test" / "test-runs.jsonl").read_text().splitlines()]
+    assert looks == beside[:1]
+    assert len(beside) == 2
+    assert looks[0]["note"] == "first"
+    assert [line["name"] for line in looks[0]["lines"]] == [line["name"] for line in beside[1]["lines"]]
+    assert not (tmp_path / "out-train" / "test-runs.jsonl").exists()
+
+
+def test_what_version_0_1_called_a_session_is_still_there() -> None:
+    assert Session is EpisodeInfo
 
 
 @pytest.mark.slow
@@ -135,4 +156,4 @@ def test_a_misspelt_reference_is_refused(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_two_contenders_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="two contenders are called 'x'; name one otherwise"):
-        play_all([Contender.parse("x=bba"), Contender.parse("x=mpc")], links(3)[:1], [bumpy_ladder()], Protocol())
+        play_all([Contender.parse("x=bba"), Contender.parse("x=mpc")], links(3)[:1], [bumpy_ladder()], EvaluationPlan())

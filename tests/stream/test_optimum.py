@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reelrl.errors import ConfigError
 from reelrl.names import BITRATE_CONTROLLERS
 from reelrl.stream.controllers.oracle import Oracle, best_rungs
-from reelrl.stream.controllers.protocol import Observation, Session
+from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
 from reelrl.stream.data import generated_traces as generate
 from reelrl.stream.data.ladders import Ladder, nominal_ladder, read_ladder
 from reelrl.stream.data.traces import Trace
@@ -56,8 +56,8 @@ def traces(draw: st.DrawFn) -> Trace:
     return Trace.from_slots("drawn", np.round(rng.uniform(100, 9000, slots)), kbps, latency)
 
 
-def session_of(trace: Trace, ladder: Ladder, qoe: str, preset: str | None) -> Session:
-    return Session(ladder.video(), Qoe(variant=qoe), named_rule(preset, noise=False), trace=trace)
+def session_of(trace: Trace, ladder: Ladder, qoe: str, preset: str | None) -> EpisodeInfo:
+    return EpisodeInfo(ladder.video(), Qoe(variant=qoe), named_rule(preset, noise=False), trace=trace)
 
 
 def best_by_trying_everything(trace: Trace, ladder: Ladder, qoe: str, preset: str | None) -> float:
@@ -93,7 +93,7 @@ class Random:
 
     privileged = False
 
-    def reset(self, seed: int, episode: Session) -> None:
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:
         self._rng, self._rungs, self._last = np.random.default_rng(seed), episode.video.rungs, 0
 
     def act(self, observation: Observation) -> int:
@@ -156,18 +156,18 @@ def test_a_search_that_gives_up_says_so() -> None:
 
 
 def test_nobody_can_plan_for_noise() -> None:
-    session = Session(nominal_ladder().video(), Qoe(), named_rule("pensieve"), trace=links(3)[0])
+    session = EpisodeInfo(nominal_ladder().video(), Qoe(), named_rule("pensieve"), trace=links(3)[0])
     assert not best_rungs(session).exact
 
 
 def test_free_stalls_and_free_switches_are_no_special_case() -> None:
     trace, video = links(6)[1], nominal_ladder(chunks=12).video()
     rule = named_rule("pensieve", noise=False)
-    free = best_rungs(Session(video, Qoe(rebuf_penalty=0.0, smooth_penalty=0.0), rule, trace=trace))
+    free = best_rungs(EpisodeInfo(video, Qoe(rebuf_penalty=0.0, smooth_penalty=0.0), rule, trace=trace))
     assert free.rungs == [5] * 11
     assert free.exact
-    assert best_rungs(Session(video, Qoe(rebuf_penalty=0.0), rule, trace=trace)).exact
-    assert best_rungs(Session(video, Qoe(smooth_penalty=0.0), rule, trace=trace)).exact
+    assert best_rungs(EpisodeInfo(video, Qoe(rebuf_penalty=0.0), rule, trace=trace)).exact
+    assert best_rungs(EpisodeInfo(video, Qoe(smooth_penalty=0.0), rule, trace=trace)).exact
 
 
 def test_rungs_of_equal_worth_do_not_confuse_the_optimum() -> None:
@@ -182,4 +182,4 @@ def test_rungs_of_equal_worth_do_not_confuse_the_optimum() -> None:
 
 def test_the_optimum_asks_for_the_trace() -> None:
     with pytest.raises(ConfigError, match="privileged"):
-        best_rungs(Session(nominal_ladder().video()))
+        best_rungs(EpisodeInfo(nominal_ladder().video()))

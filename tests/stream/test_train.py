@@ -14,7 +14,7 @@ from reelrl.errors import CheckpointError, ConfigError, ContentError
 from reelrl.runs.folder import Run, RunFolder
 from reelrl.stream.controllers.learned import Learned, load_policy, save_policy
 from reelrl.stream.controllers.network import HINT_EDGES_S, AbrPolicy, make_policy
-from reelrl.stream.controllers.protocol import Session
+from reelrl.stream.controllers.protocol import EpisodeInfo
 from reelrl.stream.data import generated_traces as generate
 from reelrl.stream.data.pools import recorded_traces, training_pool, validation_pools
 from reelrl.stream.data.traces import Trace
@@ -133,7 +133,7 @@ def test_policies_survive_a_round_trip_and_refuse_strangers(tmp_path: Path) -> N
     assert facts == {"score": 1.0}
     controller = Learned(tmp_path / "p.safetensors")
     with pytest.raises(ConfigError, match="6 rungs"):
-        controller.reset(0, Session(bumpy_ladder().video().__class__(np.array([300.0]), 4.0, np.ones((3, 1)))))
+        controller.reset(0, EpisodeInfo(bumpy_ladder().video().__class__(np.array([300.0]), 4.0, np.ones((3, 1)))))
     (tmp_path / "bad.safetensors").write_bytes(b"not a policy")
     with pytest.raises(CheckpointError, match=r"bad\.safetensors"):
         load_policy(tmp_path / "bad.safetensors")

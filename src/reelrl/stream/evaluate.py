@@ -45,7 +45,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Protocol:
+class EvaluationPlan:
     """How sessions are played; the defaults are the field's: Pensieve's simulator, no noise."""
 
     preset: str | None = "pensieve"
@@ -84,7 +84,7 @@ class Line:
 
 
 def play_all(
-    contenders: Sequence[Contender], traces: list[Trace], ladders: list[Ladder], protocol: Protocol, jobs: int = 1
+    contenders: Sequence[Contender], traces: list[Trace], ladders: list[Ladder], plan: EvaluationPlan, jobs: int = 1
 ) -> dict[str, list[Playback]]:
     """Every member of every contender on every trace and video; results in the order of the arguments."""
     names = [contender.name for contender in contenders]
@@ -92,7 +92,7 @@ def play_all(
     if twice is not None:
         raise ConfigError(f"two contenders are called {twice!r}; name one otherwise, as in other={twice}")
     tasks = [
-        (contender.name, member, traces[start : start + CHUNK_OF_TRACES], ladder, protocol)
+        (contender.name, member, traces[start : start + CHUNK_OF_TRACES], ladder, plan)
         for contender in contenders
         for member in contender.members
         for ladder in ladders
@@ -107,7 +107,7 @@ def play_all(
     return played
 
 
-def _play_batch(task: tuple[str, str, list[Trace], Ladder, Protocol]) -> list[Playback]:
+def _play_batch(task: tuple[str, str, list[Trace], Ladder, EvaluationPlan]) -> list[Playback]:
     name, member, traces, ladder, how = task
     controller = load_bitrate_controller(member)
     options = {"preset": how.preset, "noise": how.noise, "qoe": how.qoe, "seed": how.seed}

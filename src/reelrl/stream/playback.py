@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.names import BITRATE_CONTROLLERS, make_controller, names_a_file, resolve
-from reelrl.stream.controllers.protocol import Session
+from reelrl.stream.controllers.protocol import EpisodeInfo
 from reelrl.stream.simulator.env import ABREnv
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def play(
     env = ABREnv(trace, ladder, seed, preset=preset, noise=noise, random_start=False, qoe=qoe, state="wide")
     observation, info = env.reset(seed=seed)
     known = trace if controller.privileged else None
-    controller.reset(seed, Session(env.net_env.video, env.qoe, env.net_env.rule, env.default_quality, known))
+    controller.reset(seed, EpisodeInfo(env.net_env.video, env.qoe, env.net_env.rule, env.default_quality, known))
     infos = [info]
     rewards: list[float] = []
     ended = False

@@ -10,7 +10,7 @@ import pytest
 from reelrl.errors import ConfigError
 from reelrl.stream.controllers.heuristics import Bba, Bola, Fixed, RateBased
 from reelrl.stream.controllers.mpc import Mpc, RobustMpc, best_first_rung
-from reelrl.stream.controllers.protocol import Session, harmonic_mean, view
+from reelrl.stream.controllers.protocol import EpisodeInfo, harmonic_mean, view
 from reelrl.stream.data.ladders import Ladder, nominal_ladder
 from reelrl.stream.data.traces import Trace
 from reelrl.stream.playback import load_bitrate_controller, play
@@ -43,14 +43,14 @@ def test_harmonic_mean_by_hand() -> None:
 @pytest.mark.parametrize(("mbps", "rung"), [([0.1], 0), ([1.21], 2), ([9.0], 5), ([1.0, 4.0], 2)])
 def test_rate_based_takes_the_highest_rung_below_the_mean(mbps: list[float], rung: int) -> None:
     controller = RateBased()
-    controller.reset(0, Session(VIDEO))
+    controller.reset(0, EpisodeInfo(VIDEO))
     assert controller.act(state(10.0, mbps)) == rung
 
 
 @pytest.mark.parametrize(("buffer_s", "rung"), [(0, 0), (4.9, 0), (7.1, 1), (10, 2), (14.9, 4), (15, 5), (60, 5)])
 def test_bba_follows_its_line(buffer_s: float, rung: int) -> None:
     controller = Bba(5, 10)
-    controller.reset(0, Session(VIDEO))
+    controller.reset(0, EpisodeInfo(VIDEO))
     assert controller.act(state(buffer_s, [1.0])) == rung
 
 
@@ -60,7 +60,7 @@ def test_bola_by_hand() -> None:
     """
     ladder = Ladder("two", np.array([1000.0, 1000.0 * np.e]), 4.0, chunks=48)
     controller = Bola(30.0)
-    controller.reset(0, Session(ladder.video()))
+    controller.reset(0, EpisodeInfo(ladder.video()))
     tie_s = (30 * np.e - 50) / (np.e - 1)
     observation = state(0.0, [1.0])
     chosen = []
@@ -93,11 +93,11 @@ def test_mpc_finds_what_trying_everything_finds(seed: int) -> None:
 
 def test_robust_mpc_divides_by_its_worst_recent_error() -> None:
     controller = RobustMpc()
-    controller.reset(0, Session(VIDEO))
+    controller.reset(0, EpisodeInfo(VIDEO))
     assert controller._predict(np.array([4.0])) == 4.0
     assert controller._predict(np.array([4.0, 2.0])) == pytest.approx((2 / (1 / 4 + 1 / 2)) / (1 + 1.0))
     plain = Mpc()
-    plain.reset(0, Session(VIDEO))
+    plain.reset(0, EpisodeInfo(VIDEO))
     plain._predict(np.array([4.0]))
     assert plain._predict(np.array([4.0, 2.0])) == pytest.approx(2 / (1 / 4 + 1 / 2))
 
@@ -111,7 +111,7 @@ def test_controllers_are_loaded_by_name_with_arguments() -> None:
 
 def test_a_fixed_rung_must_be_on_the_ladder() -> None:
     with pytest.raises(ConfigError, match="rung = 6"):
-        Fixed(6).reset(0, Session(VIDEO))
+        Fixed(6).reset(0, EpisodeInfo(VIDEO))
 
 
 def test_constant_links_are_easy_for_everyone() -> None:

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 
     from reelrl.stream.data.ladders import Ladder
     from reelrl.stream.data.traces import Trace
-    from reelrl.stream.evaluate import Contender, Protocol
+    from reelrl.stream.evaluate import Contender, EvaluationPlan
 
 DEFAULT_CONTROLLERS = ("lowest", "rate", "bba", "bola", "mpc", "robustmpc", "ppo", "oracle")
 
 REFERENCE = "robustmpc"
+
+TEST_RUNS = "test-runs.jsonl"
+"""The log of looks at test traces, beside the results."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_jobs(parser)
     parser.add_argument("-o", "--out", default="runs/evaluate-abr", metavar="FOLDER", help="where results go")
     parser.add_argument("--note", default="", help="a word for the log of runs on test traces")
+    parser.add_argument(
+        "--log-run",
+        type=Path,
+        metavar="FILE",
+        help=f"log a run on test traces there too, not only in {TEST_RUNS} of --out",
+    )
     options.add_seed(parser)
     options.add_json(parser)
 
@@ -59,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     contenders = [abr.Contender.parse(text) for text in args.controllers or _available()]
     traces, label = _traces(args.traces)
     ladders = [read_ladder(path) for path in args.ladder or [data_folder("videos/envivio") or "nominal"]]
-    how = abr.Protocol(None if args.default_rule else "pensieve", args.noise, args.qoe, args.seed)
+    how = abr.EvaluationPlan(None if args.default_rule else "pensieve", args.noise, args.qoe, args.seed)
     names = [contender.name for contender in contenders]
     reference = _reference(args.reference, names)
     # A few hundred sessions take seconds; starting processes takes longer.
@@ -80,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     }
     abr.write_records(folder, lines, played, facts)
     _draw(folder, lines, reference, facts, contenders, played, traces, ladders, how)
-    _log_test_run(folder, traces, facts, lines)
+    _log_test_run(folder, args.log_run, traces, facts, lines)
     if args.json:
         output.as_json({"facts": facts, "lines": [abr.as_record(line) for line in lines]})
     else:
@@ -125,7 +134,7 @@ def _draw(
     played: Any,
     traces: list[Trace],
     ladders: list[Ladder],
-    how: Protocol,
+    how: EvaluationPlan,
 ) -> None:
     from reelrl.stream.evaluate import scores
     from reelrl.stream.page import write_page
@@ -154,8 +163,12 @@ def _draw(
     write_page(own_path(folder / "index.html"), lines, reference, facts, values, sessions)
 
 
-def _log_test_run(folder: Path, traces: list[Trace], facts: dict[str, Any], lines: Any) -> None:
-    """Every look at test traces leaves a line in the repository: who was tried, when, with what result."""
+def _log_test_run(folder: Path, kept: Path | None, traces: list[Trace], facts: dict[str, Any], lines: Any) -> None:
+    """Every look at test traces leaves a line: who was tried, when, with what result.
+
+    Beside the results, and in a log that somebody keeps of all looks (`--log-run`): whoever chooses by test traces
+    should see how often.
+    """
     import hashlib
     from datetime import UTC, datetime
 
@@ -165,10 +178,9 @@ def _log_test_run(folder: Path, traces: list[Trace], facts: dict[str, Any], line
     if not str(facts["source"]).startswith("test: "):
         return
     digest = hashlib.sha256(b"".join(trace.bytes_per_s.tobytes() for trace in traces)).hexdigest()[:16]
-    results = Path(__file__).parents[4] / "docs" / "results"
-    place = results if results.is_dir() else folder
-    log = Log(place / "abr-test-runs.jsonl")
     when = datetime.now(UTC).isoformat(timespec="seconds")
     short = [{key: as_record(line)[key] for key in ("name", "qoe", "median", "p10", "paired")} for line in lines]
-    log.append({"time": when, "traces_sha256": digest, **facts, "lines": short})
-    log.close()
+    for path in (own_path(folder / TEST_RUNS), *([kept] if kept else [])):
+        log = Log(path)
+        log.append({"time": when, "traces_sha256": digest, **facts, "lines": short})
+        log.close()

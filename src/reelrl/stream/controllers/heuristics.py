@@ -11,7 +11,7 @@ from reelrl.errors import ConfigError
 from reelrl.stream.controllers.protocol import harmonic_mean, view
 
 if TYPE_CHECKING:
-    from reelrl.stream.controllers.protocol import Observation, Session
+    from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
 
 
 class Fixed:
@@ -23,7 +23,7 @@ class Fixed:
         self.rung = rung
         self._rung = rung
 
-    def reset(self, seed: int, episode: Session) -> None:  # noqa: ARG002 - the protocol's
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
         """Check the rung against the ladder."""
         rungs = episode.video.rungs
         if not -rungs <= self.rung < rungs:
@@ -46,7 +46,7 @@ class RateBased:
         self.last = last
         self.safety = safety
 
-    def reset(self, seed: int, episode: Session) -> None:  # noqa: ARG002 - the protocol's
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
         """Take the ladder."""
         self._video = episode.video
 
@@ -67,7 +67,7 @@ class Bba:
         self.reservoir_s = reservoir_s
         self.cushion_s = cushion_s
 
-    def reset(self, seed: int, episode: Session) -> None:  # noqa: ARG002 - the protocol's
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
         """Take the ladder."""
         self._video = episode.video
 
@@ -94,7 +94,7 @@ class Bola:
         self.stable_s = stable_s
         self.nominal = nominal
 
-    def reset(self, seed: int, episode: Session) -> None:  # noqa: ARG002 - the protocol's
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
         """Take the ladder."""
         self._video = episode.video
 

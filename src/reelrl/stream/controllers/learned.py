@@ -20,7 +20,7 @@ from reelrl.stream.controllers.network import MEMORY, AbrPolicy, remember, with_
 from reelrl.stream.controllers.weights import SHIPPED
 
 if TYPE_CHECKING:
-    from reelrl.stream.controllers.protocol import Observation, Session
+    from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
 
 BEST = "policy.safetensors"
 LARGEST_SIZE = 4096
@@ -82,7 +82,7 @@ class Learned:
         self._rng = np.random.default_rng(0)
         self._memory = torch.zeros(1, MEMORY)
 
-    def reset(self, seed: int, episode: Session) -> None:
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:
         """Check that the ladder has as many rungs as the network."""
         if episode.video.rungs != self.policy.rungs:
             raise ConfigError(

@@ -16,7 +16,7 @@ from reelrl.errors import ConfigError
 from reelrl.stream.controllers.protocol import harmonic_mean, view
 
 if TYPE_CHECKING:
-    from reelrl.stream.controllers.protocol import Observation, Session
+    from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
 
 Floats = npt.NDArray[np.float64]
 MAX_HORIZON = 9
@@ -85,7 +85,7 @@ class Mpc:
             raise ConfigError(f"horizon = {horizon}; choose 1 to {MAX_HORIZON} chunks")
         self.horizon = horizon
 
-    def reset(self, seed: int, episode: Session) -> None:  # noqa: ARG002 - the protocol's
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
         """Take the video and forget past errors."""
         self._session = episode
         self._utilities = episode.qoe.utilities(episode.video)

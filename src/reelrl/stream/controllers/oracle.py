@@ -21,9 +21,10 @@ from reelrl.stream.completion_bound import Bounds, bounds, hopes, timeline
 from reelrl.stream.label_search import LABEL, distinct, expand, undominated
 from reelrl.stream.simulator import rule
 from reelrl.stream.simulator.packed import has_noise, pack_links
+from reelrl.stream.simulator.qoe import chunk_reward
 
 if TYPE_CHECKING:
-    from reelrl.stream.controllers.protocol import Observation, Session
+    from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
     from reelrl.stream.data.traces import Trace
 
 Labels = npt.NDArray[np.void]
@@ -51,7 +52,7 @@ class Plan:
         return self.total >= self.bound - EXACT * max(1.0, abs(self.bound))
 
 
-def best_rungs(session: Session, start_slot: int = 0, max_labels: int = MAX_LABELS) -> Plan:
+def best_rungs(session: EpisodeInfo, start_slot: int = 0, max_labels: int = MAX_LABELS) -> Plan:
     """The best plan for the session's trace, with as many labels as `max_labels` in each search."""
     if session.trace is None:
         raise ConfigError(
@@ -65,7 +66,7 @@ def best_rungs(session: Session, start_slot: int = 0, max_labels: int = MAX_LABE
 class _Search:
     """One session's searches; they share the packed trace, the first chunk and the bounds."""
 
-    def __init__(self, session: Session, trace: Trace, start_slot: int, max_labels: int) -> None:
+    def __init__(self, session: EpisodeInfo, trace: Trace, start_slot: int, max_labels: int) -> None:
         self.video = session.video
         self.rule = session.rule._replace(noise_low=1.0, noise_high=1.0)
         self.links = pack_links([trace])
@@ -195,7 +196,7 @@ class _Search:
             place = (got.slot, got.clock_s, got.buffer_ms)
             if chunk:
                 now, before = self.utilities[chunk, rung], self.utilities[chunk - 1, last]
-                total += rule.chunk_reward(now, before, got.stall_ms / 1000.0, self.stall_penalty, self.smooth)
+                total += chunk_reward(now, before, got.stall_ms / 1000.0, self.stall_penalty, self.smooth)
             last = rung
         return Plan(rungs, float(total), np.inf)
 
@@ -234,7 +235,7 @@ class Oracle:
         """Whether nothing better is possible in this session."""
         return self.plan.exact
 
-    def reset(self, seed: int, episode: Session) -> None:  # noqa: ARG002 - the protocol's
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
         """Plan the whole session."""
         self.plan = best_rungs(episode, max_labels=self.max_labels)
         self._next = 0

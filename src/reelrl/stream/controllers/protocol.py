@@ -18,7 +18,7 @@ Observation = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
+class EpisodeInfo:
     """One viewer, one video. `trace` is set only for controllers that say `privileged = True`."""
 
     video: Video
@@ -28,12 +28,16 @@ class Session:
     trace: Trace | None = None
 
 
+Session = EpisodeInfo
+"""What version 0.1 called it."""
+
+
 class Controller(Protocol):
     """Anything that chooses rungs."""
 
     privileged: bool
 
-    def reset(self, seed: int, episode: Session) -> None: ...
+    def reset(self, seed: int, episode: EpisodeInfo) -> None: ...
     def act(self, observation: Observation) -> int: ...
 
 

@@ -16,7 +16,7 @@ from reelrl.stream.data.ladders import nominal_ladder, read_ladder
 from reelrl.stream.simulator import rule as rules
 from reelrl.stream.simulator.environment import RANDOM_SEED, Chunk, Environment
 from reelrl.stream.simulator.observation import DEFAULT_QUALITY, S_INFO, push_column, state_columns
-from reelrl.stream.simulator.qoe import DEFAULT_REBUF_PENALTY, DEFAULT_SMOOTH_PENALTY, Qoe, as_qoe
+from reelrl.stream.simulator.qoe import DEFAULT_REBUF_PENALTY, DEFAULT_SMOOTH_PENALTY, Qoe, as_qoe, chunk_reward
 
 Observation = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
@@ -120,9 +120,7 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
         chunk = self.net_env.get_video_chunk(rung)
         terms = self._terms(chunk, rung)
         utility, last_utility = self._utility_of(chunk, rung)
-        reward = rules.chunk_reward(
-            utility, last_utility, chunk.rebuffer_s, self.qoe.stall_penalty, self.qoe.smooth_penalty
-        )
+        reward = chunk_reward(utility, last_utility, chunk.rebuffer_s, self.qoe.stall_penalty, self.qoe.smooth_penalty)
         if not math.isfinite(reward):
             raise InvalidRewardError(
                 f"the reward is {reward} after a delay of {chunk.delay_ms} ms; check the trace and the ladder"

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
+from reelrl.stream.simulator import qoe
 from reelrl.stream.simulator import rule as rules
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def write_facts(
     facts[i, 9] = -episode.smooth_penalty * abs(utility - last_utility)
 
 
-_RULES = (rules.fetch, rules.wait, rules.play, rules.full_buffer_sleep_ms, rules.download, rules.chunk_reward)
+_RULES = (rules.fetch, rules.wait, rules.play, rules.full_buffer_sleep_ms, rules.download, qoe.chunk_reward)
 _LOCAL = (next_uniform, next_noise, next_chunk, write_observation, begin_video, write_facts)
 for _function in (*_RULES, *_LOCAL):
     register_jitable(_function)
@@ -209,7 +210,7 @@ def _compile(stamp: int) -> tuple[Any, Any]:
             arrival = next_chunk(player, rung, links, episode, rule)
             chunk = player.chunk
             utility = episode.utilities[chunk - 1, rung]
-            rewards[i] = rules.chunk_reward(
+            rewards[i] = qoe.chunk_reward(
                 utility, last_utility, arrival.stall_ms / 1000.0, episode.rebuf_penalty, episode.smooth_penalty
             )
             player.rung = rung
@@ -241,4 +242,4 @@ def all_below(actions: npt.NDArray[np.int64], rungs: int) -> bool:
     return wrong == 0
 
 
-reset_players, step_players = _compile(source_stamp(rules))
+reset_players, step_players = _compile(source_stamp(rules, qoe))

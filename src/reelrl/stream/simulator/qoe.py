@@ -31,6 +31,16 @@ _PENALTIES = {"linear": DEFAULT_REBUF_PENALTY, "log": 2.66, "hd": 8.0} | dict.fr
 _HD_SCORES = (1.0, 2.0, 3.0, 12.0, 15.0, 20.0)
 
 
+def chunk_reward(
+    utility: float, last_utility: float, stall_s: float, rebuf_penalty: float, smooth_penalty: float
+) -> float:
+    """What one chunk is worth: its quality, less the stall before it, less the change from the chunk before.
+
+    Like the network rule in the subset of Python that numba compiles: every execution of the simulator uses this one.
+    """
+    return utility - rebuf_penalty * stall_s - smooth_penalty * abs(utility - last_utility)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Qoe:
     """A variant and its two penalties; `rebuf_penalty=None` takes the variant's own."""

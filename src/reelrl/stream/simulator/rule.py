@@ -177,10 +177,3 @@ def download(
         if not rule.full_sleep:
             sleep_ms = rest_ms
     return Arrival(slot, clock_s, buffer_ms, delay_ms, sleep_ms, stall_ms)
-
-
-def chunk_reward(
-    utility: float, last_utility: float, stall_s: float, rebuf_penalty: float, smooth_penalty: float
-) -> float:
-    """What one chunk is worth: its quality, less the stall before it, less the change from the chunk before."""
-    return utility - rebuf_penalty * stall_s - smooth_penalty * abs(utility - last_utility)
