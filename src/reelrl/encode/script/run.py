@@ -107,11 +107,11 @@ class Script:
                 ready = session.receive()
                 if bucket is not None and qp is not None:
                     bucket.update(ready[0].size, qp, key=key)
-                packets += self._told(ready)
-            packets += self._told(session.flush())
+                packets += self._reported(ready)
+            packets += self._reported(session.flush())
         return packets
 
-    def _told(self, packets: list[Packet]) -> list[Packet]:
+    def _reported(self, packets: list[Packet]) -> list[Packet]:
         if self._feedback is not None:
             for packet in packets:
                 self._feedback(packet.data, packet.size, packet.number)

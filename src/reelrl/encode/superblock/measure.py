@@ -137,7 +137,7 @@ def _measured(
 ) -> Measured:
     sent: list[float] = []
 
-    def told(number: int, frame: Frame) -> Decision:
+    def decision_of(number: int, frame: Frame) -> Decision:
         decision: Decision = decide(number, frame) if decide else {"offsets": maps[number] if maps else None}
         if (offsets := decision.get("offsets")) is not None:
             sent.append(float(np.asarray(offsets, np.float64).mean()))
@@ -146,7 +146,7 @@ def _measured(
     start_s = time.process_time()
     needs_recon = any(name == "vmaf" or name.startswith("weighted:") for name in metrics)
     wanted = replace(settings, ssim="ssim_db" in metrics, recon=needs_recon)
-    coded = encode_clip(clip, wanted, told if decide or maps else None)
+    coded = encode_clip(clip, wanted, decision_of if decide or maps else None)
     seconds = time.process_time() - start_s
     return Measured(
         size_bytes=coded.size_bytes,
@@ -202,10 +202,10 @@ def _key(clip: Clip, settings: EncoderSettings, maps: Maps | None, metrics: Sequ
     decided = hashlib.sha256(decider.encode())
     for offsets in maps or ():
         decided.update(b"none" if offsets is None else np.ascontiguousarray(offsets, np.int32).tobytes())
-    told: dict[str, Any] = asdict(settings.for_clip(clip))
+    key_facts: dict[str, Any] = asdict(settings.for_clip(clip))
     for irrelevant in ("deadline_s", "recon", "ssim"):
-        del told[irrelevant]
+        del key_facts[irrelevant]
     weighed = [_weighed(clip, name.removeprefix("weighted:"))[1] for name in sorted(metrics) if ":" in name]
     seen = [clip.content_hash, weighed, capabilities(settings.backend).version]
-    facts = [VERSION, *seen, told, sorted(metrics), maps is not None, decided.hexdigest()]
+    facts = [VERSION, *seen, key_facts, sorted(metrics), maps is not None, decided.hexdigest()]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]

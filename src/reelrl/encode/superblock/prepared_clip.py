@@ -83,13 +83,22 @@ class Subject:
         length = state.get_observation_length()
         seen = []
         state.reset()
-        for frame, recon, told in zip(self.clip, recons, self.baseline_observations(), strict=True):
-            number, sbs = told.picture_number, told.superblocks
-            given = state.get_observation(frame, sbs, told.frame_type, number)
+        for frame, recon, observed in zip(self.clip, recons, self.baseline_observations(), strict=True):
+            number, sbs = observed.picture_number, observed.superblocks
+            given = state.get_observation(frame, sbs, observed.frame_type, number)
             seen.append(checked_observation(given, length, number))
             if recon is not None:
                 state.feedback(
-                    self._outcome(number, told.frame_type, sbs.qp, told.size_bytes, told.psnr, no_offsets, frame, recon)
+                    self._outcome(
+                        number,
+                        observed.frame_type,
+                        sbs.qp,
+                        observed.size_bytes,
+                        observed.psnr,
+                        no_offsets,
+                        frame,
+                        recon,
+                    )
                 )
         return np.stack(seen)
 

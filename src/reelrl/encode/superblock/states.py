@@ -170,7 +170,7 @@ class NaiveState(AbstractState):
     ) -> None:
         super().__init__(video_reader, baseline_observations, sb_size, **kwargs)
         self._rows = list(self.rows)
-        seen = np.stack([told.superblocks.features[self._rows] for told in baseline_observations])
+        seen = np.stack([one.superblocks.features[self._rows] for one in baseline_observations])
         self.observed_maximum = np.where(np.isfinite(seen), seen, 0).max(axis=(0, 2), keepdims=True)[0]
 
     def get_observation(self, frame: Frame, sbs: Superblocks, frame_type: FrameType, picture_number: int) -> Floats:  # noqa: ARG002
