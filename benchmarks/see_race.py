@@ -27,11 +27,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from reelrl.content.feeds.process import FeedProcess
 from reelrl.see.frames.preprocess import to_input
 from reelrl.see.frames.source import GAMES
-from reelrl.see.measures.baselines import Yardsticks, through_small
+from reelrl.see.measures.baselines import StreamBaselines, through_small
 from reelrl.see.measures.scores import Scores
 from reelrl.see.measures.trained import background_of
 from reelrl.see.race import one_pass as autoencoder_pass
-from reelrl.see.race.contestants import entries
+from reelrl.see.race.contestants import contestants
 from reelrl.see.race.one_pass import NAMES, Pass
 from reelrl.see.result import LearnResult
 from reelrl.see.settings import FRAME_SIZE
@@ -66,7 +66,7 @@ def idle_step(learners: int, device: str) -> Step:
 
 def frame_by_frame(sources: Sequence[str], device: str, scored: bool, step: Step, frames: int) -> float:
     """Seconds per frame of the plain loop."""
-    yardsticks = {source: Yardsticks(FRAME_SIZE).to(device) for source in sources}
+    baselines = {source: StreamBaselines(FRAME_SIZE).to(device) for source in sources}
     backgrounds = {source: background_of(source).to(device) for source in sources}
     scores = {source: Scores(len(NAMES) + 1, device) for source in sources}
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def frame_by_frame(sources: Sequence[str], device: str, scored: bool, step: Step
             }
             outcomes = step([frame[0] for frame in seen.values()], [bool(shot and shot.cut) for shot in shots.values()])
             for (source, frame), outcome in zip(seen.items(), outcomes, strict=True):
-                mean, last = yardsticks[source].look(frame)
+                mean, last = baselines[source].look(frame)
                 if scored:
                     pictures = [mean, last, through_small(frame), outcome.reconstruction]
                     scores[source].add(pictures, frame, backgrounds[source], last)
@@ -93,7 +93,7 @@ def frame_by_frame(sources: Sequence[str], device: str, scored: bool, step: Step
 def in_blocks(sources: Sequence[str], device: str, scored: bool, step: Step | None, frames: int) -> float:
     """Seconds per frame of a race's pass; all frames lie in a window, or none does."""
     edge = autoencoder_pass.BLOCK
-    one = Pass(entries(["default"], sources, 1), frames + edge, device=device)
+    one = Pass(contestants(["default"], sources, 1), frames + edge, device=device)
     one._step = step or one._step
     one._open = {frames + edge: one._scores()} if scored else {}
     # A window is a tenth of the frames before a mark; here it is all of them.

@@ -25,12 +25,12 @@ from reelrl.runs.interrupts import Interrupted
 from reelrl.runs.saving import Saving
 from reelrl.see.frames.preprocess import to_input
 from reelrl.see.learner import StreamingAutoEncoder
-from reelrl.see.measures.baselines import Yardsticks, through_small
+from reelrl.see.measures.baselines import StreamBaselines, through_small
 from reelrl.see.measures.scores import Scores, Ssim, psnr_db
 from reelrl.see.measures.trained import HELD_OUT_SEED, background_of
 from reelrl.see.race import one_pass as autoencoder_pass
 from reelrl.see.race import tables
-from reelrl.see.race.contestants import contestant_settings, entries
+from reelrl.see.race.contestants import contestant_settings, contestants
 from reelrl.see.race.one_pass import NAMES, Pass
 from reelrl.see.race.results import Results, marks
 from reelrl.see.race.run import race
@@ -88,12 +88,12 @@ def test_what_is_not_a_number_is_none() -> None:
     assert psnr_db(0.0) == 100.0
 
 
-def test_yardsticks_know_only_the_past_however_the_frames_are_cut_into_blocks() -> None:
+def test_baselines_know_only_the_past_however_the_frames_are_cut_into_blocks() -> None:
     frames = random_frames(7)
     for sizes in ([7], [1] * 7, [3, 4]):
-        yardsticks = Yardsticks(224)
+        baselines = StreamBaselines(224)
         ends = np.cumsum(sizes)
-        found = [yardsticks.look(frames[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+        found = [baselines.look(frames[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
         means, before = (torch.cat(parts) for parts in zip(*found, strict=True))
         assert torch.equal(before[1:], frames[:-1])
         for number in range(1, 7):
@@ -119,19 +119,21 @@ def test_contestants_are_named_by_optimiser_or_config_and_changed_by_plus() -> N
 
 def test_a_race_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     path, games = tmp_path / "race.json", ["ale:Breakout"]
-    race(entries(["adam"], games, 1), 12, Results(path, {}), keep=tmp_path / "kept", held_out=2)
+    race(contestants(["adam"], games, 1), 12, Results(path, {}), save_to=tmp_path / "kept", held_out=2)
     first = json.loads(path.read_bytes())["rows"]
     assert {row["contestant"] for row in first} == {"adam", *NAMES}
     assert (tmp_path / "kept" / "12" / "Breakout-adam-0.safetensors").exists()
-    both = entries(["adam", "sgd"], games, 1)
-    assert [entry.contestant for entry in Results(path, {}).missing(both, 12)] == ["sgd"]
+    both = contestants(["adam", "sgd"], games, 1)
+    assert [contestant.name for contestant in Results(path, {}).missing(both, 12)] == ["sgd"]
     race(both, 12, Results(path, {}), held_out=2)
     second = {row["contestant"]: row for row in json.loads(path.read_bytes())["rows"]}
     assert len(second) == 2 + len(NAMES)
-    for row in first:  # the yardsticks were scored anew on the same frames
+    for row in first:  # the baselines were scored anew on the same frames
         assert second[row["contestant"]]["at"] == row["at"]
     with pytest.raises(ConfigError, match=r"other settings than asked for now \(\w+\)"):
-        Results(path, {}).missing([entries(["adam"], games, 1)[0].__class__("adam", games[0], both[1].settings)], 12)
+        Results(path, {}).missing(
+            [contestants(["adam"], games, 1)[0].__class__("adam", games[0], both[1].settings)], 12
+        )
 
 
 SMALL = "+widths=[[2,2],[2,2],[2,2]]"
@@ -140,18 +142,18 @@ SMALL = "+widths=[[2,2],[2,2],[2,2]]"
 def test_a_race_scores_what_a_plain_loop_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frame by frame: show, score what comes before learning, learn. Blocks, windows and batches change nothing."""
     monkeypatch.setattr(autoencoder_pass, "BLOCK", 4)  # so that the window, frames 28 to 30, lies in two blocks
-    (entry,) = entries([f"default{SMALL}"], ["ale:Breakout"], 1)
+    (contestant,) = contestants([f"default{SMALL}"], ["ale:Breakout"], 1)
     path = tmp_path / "race.json"
-    race([entry], 30, Results(path, {}), held_out=2)
+    race([contestant], 30, Results(path, {}), held_out=2)
     rows = {row["contestant"]: row["at"]["30"] for row in json.loads(path.read_bytes())["rows"]}
-    background = background_of(entry.source)
-    learner = StreamingAutoEncoder(entry.settings)
+    background = background_of(contestant.source)
+    learner = StreamingAutoEncoder(contestant.settings)
     seen: list[torch.Tensor] = []
     errors: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
-    for shot in islice(open_feed(entry.source, 0).shots(), 30):
+    for shot in islice(open_feed(contestant.source, 0).shots(), 30):
         frame = to_input(torch.from_numpy(shot.picture).permute(2, 0, 1))
         guesses = {
-            entry.contestant: learner.learn(frame[0], reset=shot.cut).reconstruction,
+            contestant.name: learner.learn(frame[0], reset=shot.cut).reconstruction,
             "mean frame": torch.stack(seen).mean(dim=0) if seen else torch.zeros_like(frame),
             "previous frame": seen[-1] if seen else torch.zeros_like(frame),
             "27x27 resize": through_small(frame),
@@ -171,8 +173,8 @@ def small_race(folder: Path) -> None:
     """Saves at frames 14 and 28; the window of the only mark begins behind 27."""
     folder.mkdir(exist_ok=True)
     torch.set_num_threads(1)
-    wanted = entries([f"default{SMALL}", f"obgd{SMALL}"], ["ale:Breakout"], 1)
-    race(wanted, 30, Results(folder / "race.json", {}), keep=folder / "kept", held_out=2, save_every=14)
+    wanted = contestants([f"default{SMALL}", f"obgd{SMALL}"], ["ale:Breakout"], 1)
+    race(wanted, 30, Results(folder / "race.json", {}), save_to=folder / "kept", held_out=2, save_every=14)
 
 
 def all_files(folder: Path) -> dict[str, bytes]:
@@ -229,7 +231,7 @@ def test_a_race_that_is_killed_goes_on_to_the_same_bits(whole: Path, tmp_path: P
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_scores_what_the_cpu_scores_and_goes_on_too(tmp_path: Path) -> None:
     """While the steps are recorded as a graph, threads fetch the next frames of both games."""
-    wanted = entries([f"default{SMALL}", f"obgd{SMALL}"], ["ale:Breakout", "ale:Pacman"], 1)
+    wanted = contestants([f"default{SMALL}", f"obgd{SMALL}"], ["ale:Breakout", "ale:Pacman"], 1)
     found = {}
     for device in ("cpu", "cuda"):
         path = tmp_path / f"{device}.json"
@@ -252,7 +254,7 @@ def test_a_gpu_scores_what_the_cpu_scores_and_goes_on_too(tmp_path: Path) -> Non
 def test_what_was_saved_of_another_race_is_not_gone_on_with(tmp_path: Path) -> None:
     path, state = tmp_path / "race.json", Checkpoints(tmp_path / "race.state")
     state.save(5, {}, {"about": "something else"})
-    race(entries([f"adam{SMALL}"], ["ale:Breakout"], 1), 6, Results(path, {}), held_out=2)
+    race(contestants([f"adam{SMALL}"], ["ale:Breakout"], 1), 6, Results(path, {}), held_out=2)
     assert {*json.loads(path.read_bytes())["rows"][0]["at"]} == {"6"}
 
 
@@ -264,16 +266,16 @@ def test_results_tell_every_command_that_made_them(tmp_path: Path) -> None:
 
 
 def test_settings_that_came_after_a_file_was_written_are_the_defaults(tmp_path: Path) -> None:
-    path, (entry,) = tmp_path / "race.json", entries(["adam"], ["ale:Breakout"], 1)
+    path, (contestant,) = tmp_path / "race.json", contestants(["adam"], ["ale:Breakout"], 1)
     results = Results(path, {})
-    results.add(entry.key, 5, {}, {"optimiser": {"name": "adam"}})
-    results.rows[entry.key]["held_out"] = {}
-    assert results.missing([entry], 5) == []
-    assert results.missing([entry], 6) == [entry]
+    results.add(contestant.key, 5, {}, {"optimiser": {"name": "adam"}})
+    results.rows[contestant.key]["held_out"] = {}
+    assert results.missing([contestant], 5) == []
+    assert results.missing([contestant], 6) == [contestant]
 
 
 def test_a_race_refuses_what_it_cannot_run(tmp_path: Path) -> None:
-    wanted = entries(["adam"], ["ale:Breakout"], 1)
+    wanted = contestants(["adam"], ["ale:Breakout"], 1)
     with pytest.raises(ConfigError, match="held-out"):
         race(wanted, 1, Results(tmp_path / "a.json", {}), seed=HELD_OUT_SEED)
     (tmp_path / "b.json").write_text("[]")

@@ -23,13 +23,14 @@ from reelrl.see.result import LearnResult
 from reelrl.see.settings import AutoEncoderSettings, OptimiserSettings
 from reelrl.see.train import COLUMNS, AutoEncoderTrainer, AutoEncoderTraining, Window
 from reelrl.see.weights import load_weights, save_weights
+from reelrl.settings import config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL = AutoEncoderSettings(widths=((2, 2), (2, 2), (2, 2)))
 SETTINGS = AutoEncoderTraining(
-    source="ale:Breakout", frames=8, log_every=3, picture_every=4, save_every=4, keep=2, model=SMALL
+    source="ale:Breakout", frames=8, log_every=3, picture_every=4, save_every=4, keep_checkpoints=2, model=SMALL
 )
 OPTIMISERS = ["obgd", "adam", "intentional"]
 
@@ -116,14 +117,14 @@ def test_tensorboard_has_every_frame_and_pictures_and_histograms_now_and_then(ru
     assert sum(tag.startswith("parameters/") for tag in tags) == len(list(StreamingAutoEncoder(SMALL).parameters()))
 
 
-def test_the_yardsticks_are_what_a_plain_loop_computes() -> None:
+def test_the_baselines_are_what_a_plain_loop_computes() -> None:
     chance = np.random.default_rng(0)
     frames = chance.random((6, 1, 3, 8, 8)).astype(np.float32)
     guesses = chance.random((6, 1, 3, 8, 8)).astype(np.float32)
-    yardsticks = StreamScores(8)
+    baselines = StreamScores(8)
     background = frames[0]
     for index, (frame, guess) in enumerate(zip(frames, guesses, strict=True)):
-        figures = dict(zip(FIGURES, yardsticks(torch.tensor(frame), torch.tensor(guess)).tolist(), strict=True))
+        figures = dict(zip(FIGURES, baselines(torch.tensor(frame), torch.tensor(guess)).tolist(), strict=True))
         mean = frames[:index].mean(axis=0) if index else np.zeros_like(frame)
         previous = frames[index - 1] if index else np.zeros_like(frame)
         in_front = np.abs(frame - background).max(axis=1) > 0.1
@@ -253,7 +254,11 @@ def test_a_damaged_or_absent_weights_file_is_told(tmp_path: Path, name: str) -> 
         load_weights(StreamingAutoEncoder(SMALL), tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["frames", "log_every", "save_every", "keep"])
+@pytest.mark.parametrize("name", ["frames", "log_every", "save_every", "keep_checkpoints"])
 def test_counts_below_one_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} is 0"):
         AutoEncoderTraining(source="ale:Breakout", **{name: 0})  # type: ignore[arg-type]
+
+
+def test_settings_saved_under_a_former_name_still_load() -> None:
+    assert config.merge(SETTINGS, {"keep": 7}).keep_checkpoints == 7

@@ -16,8 +16,7 @@ from reelrl.errors import CheckpointError
 from reelrl.see.execution import step_of
 from reelrl.see.frames.preprocess import check_frame
 from reelrl.see.model.averages import Shrink
-from reelrl.see.model.background import Background
-from reelrl.see.model.change import PixelChangeDetector
+from reelrl.see.model.change import Background, PixelChangeDetector
 from reelrl.see.model.decoder import Decoder
 from reelrl.see.model.encoder import Encoder
 from reelrl.see.model.layers import sparse_init_

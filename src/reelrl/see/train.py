@@ -4,14 +4,14 @@ trainer = AutoEncoderTrainer(settings, seed, run, device="cpu")
 trainer.resume()               # to the newest checkpoint, if there is one
 trainer.train(on_frame)        # "done" or "ended" (the source did); raises Interrupted after Ctrl+C
 
-A checkpoint holds the learner, the yardsticks, the half-filled window of metrics.jsonl and the source's position.
+A checkpoint holds the learner, the baselines, the half-filled window of metrics.jsonl and the source's position.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from reelrl.runs.saving import Saving
 from reelrl.see.execution import Replay
 from reelrl.see.frames.source import FrameSource
 from reelrl.see.learner import StreamingAutoEncoder
-from reelrl.see.measures import baselines as yardsticks
+from reelrl.see.measures import baselines
 from reelrl.see.measures.baselines import StreamScores
 from reelrl.see.monitor import performance as monitor
 from reelrl.see.monitor.performance import PerformanceMonitor, TensorBoardLogger, figures_of
@@ -43,13 +43,15 @@ if TYPE_CHECKING:
     from reelrl.see.result import LearnResult
 
 Outcome = Literal["done", "ended"]
-COLUMNS = (*monitor.FIGURES, *yardsticks.FIGURES)
+COLUMNS = (*monitor.FIGURES, *baselines.FIGURES)
 WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoEncoderTraining:
     """What is watched, for how long, and how often something is written."""
+
+    ALIASES: ClassVar[dict[str, str]] = {"keep": "keep_checkpoints"}
 
     source: str
     frames: int = 10_000
@@ -58,12 +60,12 @@ class AutoEncoderTraining:
     picture_every: int = 500
     """Frames between pictures and histograms in TensorBoard."""
     save_every: int = 5_000
-    keep: int = 3
-    """Checkpoints that stay."""
+    keep_checkpoints: int = 3
+    """The newest so many stay; older ones are removed."""
     model: AutoEncoderSettings = field(default_factory=AutoEncoderSettings)
 
     def __post_init__(self) -> None:
-        for name in ("frames", "log_every", "picture_every", "save_every", "keep"):
+        for name in ("frames", "log_every", "picture_every", "save_every", "keep_checkpoints"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be 1 or more")
 
@@ -81,9 +83,9 @@ class AutoEncoderTrainer:
     ) -> None:
         self.settings, self.seed, self.run, self.viewer = settings, seed, run, viewer
         self.device = torch.device(device)
-        run.checkpoints = Checkpoints(run.checkpoints.folder, keep=settings.keep)
+        run.checkpoints = Checkpoints(run.checkpoints.folder, keep=settings.keep_checkpoints)
         self.model = StreamingAutoEncoder(settings.model, self.device)
-        self.yardsticks = StreamScores(FRAME_SIZE).to(self.device)
+        self.baselines = StreamScores(FRAME_SIZE).to(self.device)
         self.window = Window(run, settings.log_every)
         self.performance = PerformanceMonitor()
         self._measure = Replay(self._score)
@@ -97,7 +99,7 @@ class AutoEncoderTrainer:
             return False
         with restoring(saved.folder):
             self.model.load_training_state(tensors_below(saved, "learner.") | saved.state["learner"])
-            self.yardsticks.load_state_dict(tensors_below(saved, "yardsticks."))
+            self.baselines.load_state_dict(tensors_below(saved, "yardsticks."))
             self.window.count, self.window.sums = saved.state["window"]["count"], saved.state["window"]["sums"]
             self.position = Position(*saved.state["position"])
         self.frames_done = saved.step
@@ -153,14 +155,15 @@ class AutoEncoderTrainer:
 
     def _score(self, result: LearnResult) -> Tensor:
         """COLUMNS of one frame."""
-        return torch.cat([figures_of(result), self.yardsticks(result.frame, result.reconstruction)])
+        return torch.cat([figures_of(result), self.baselines(result.frame, result.reconstruction)])
 
     def _save(self, logger: TensorBoardLogger) -> None:
         """A checkpoint of this moment and the model alone, once all before it is logged and found finite."""
         logger.drain()
         state = self.model.training_state()
         tensors = {f"learner.{name}": value for name, value in state.items() if isinstance(value, Tensor)}
-        tensors |= {f"yardsticks.{name}": value for name, value in self.yardsticks.state_dict().items()}
+        # What baselines are called in files since the first ones, so that old checkpoints load.
+        tensors |= {f"yardsticks.{name}": value for name, value in self.baselines.state_dict().items()}
         plain = {
             "learner": {name: value for name, value in state.items() if not isinstance(value, Tensor)},
             "window": {"count": self.window.count, "sums": self.window.sums},
@@ -196,7 +199,7 @@ class Window:
 
     def _close(self, step: int) -> None:
         means = {name: total / self.count for name, total in zip(COLUMNS, self.sums, strict=True)}
-        self.latest = {**{name: means[name] for name in monitor.FIGURES}, **yardsticks.summary(means)}
+        self.latest = {**{name: means[name] for name in monitor.FIGURES}, **baselines.summary(means)}
         self.run.log_metrics(step, self.latest)
         self.count, self.sums = 0, [0.0] * len(COLUMNS)
 

@@ -51,13 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from reelrl.see.race import run as autoencoder_race
     from reelrl.see.race import tables as autoencoder_tables
-    from reelrl.see.race.contestants import entries
+    from reelrl.see.race.contestants import contestants
     from reelrl.see.race.results import Results
     from reelrl.storage.files import writable_folder, write_atomic
 
     writable_folder(args.out.parent)
     sources = [name if ":" in name else f"ale:{name}" for name in args.games.split(",")]
-    wanted = entries(args.contestants.split(","), sources, args.seeds)
+    wanted = contestants(args.contestants.split(","), sources, args.seeds)
     facts = {"command": shlex.join(["reel", *sys.argv[1:]]), "device": args.device, "stream seed": args.seed}
     results = Results(args.out, facts)
     try:
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             device=args.device,
             together=args.together,
             seed=args.seed,
-            keep=args.keep,
+            save_to=args.keep,
         )
     except Interrupted as stop:
         output.line("stopped", stop, "saved; the same command goes on")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 GAMES = ("Breakout", "Assault", "SpaceInvaders", "Pacman", "Asteroids")
 
 
-class Frame(NamedTuple):
+class SourceFrame(NamedTuple):
     """A picture on the device; `cut` where it does not continue the one before."""
 
     pixels: Tensor
@@ -53,17 +53,17 @@ class FrameSource:
         """The process that makes the pictures."""
         return self._feed.pid
 
-    def __iter__(self) -> Iterator[Frame]:
+    def __iter__(self) -> Iterator[SourceFrame]:
         while (frame := self.read()) is not None:
             yield frame
 
-    def read(self) -> Frame | None:
+    def read(self) -> SourceFrame | None:
         """The next frame, or None at the end."""
         shot = self._feed.read(lambda height, width: self._upload.place(height, width, 3))
         if shot is None:
             return None
         self.position = shot.position.next()
-        return Frame(self._upload.send().permute(2, 0, 1), shot.cut)
+        return SourceFrame(self._upload.send().permute(2, 0, 1), shot.cut)
 
     def close(self) -> None:
         self._feed.close()

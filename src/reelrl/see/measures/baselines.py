@@ -31,7 +31,7 @@ FIGURES = (
 )
 
 
-class Yardsticks(nn.Module):
+class StreamBaselines(nn.Module):
     """What the frames so far say about the next; everything stays on the device."""
 
     mean: Tensor
@@ -56,7 +56,7 @@ class Yardsticks(nn.Module):
         return before
 
 
-class StreamScores(Yardsticks):
+class StreamScores(StreamBaselines):
     """Scores a reconstruction, the mean and the previous frame."""
 
     background: Tensor

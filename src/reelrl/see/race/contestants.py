@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Contestant:
     """One learner: who, on what, with which first weights."""
 
-    contestant: str
+    name: str
     source: str
     settings: AutoEncoderSettings
 
     @property
     def key(self) -> tuple[str, str, int | None]:
-        return self.contestant, self.source, self.settings.seed
+        return self.name, self.source, self.settings.seed
 
     @property
     def file_name(self) -> str:
         """Of its weights: Breakout-default-0.safetensors."""
-        return f"{_slug(self.source)}-{_slug(self.contestant)}-{self.settings.seed}.safetensors"
+        return f"{_slug(self.source)}-{_slug(self.name)}-{self.settings.seed}.safetensors"
 
 
 def contestant_settings(text: str) -> AutoEncoderSettings:
@@ -58,13 +58,13 @@ def _named(name: str) -> AutoEncoderSettings:
     return config.merge(AutoEncoderSettings(), changes["model"])
 
 
-def entries(contestants: Sequence[str], sources: Sequence[str], seeds: int) -> list[Entry]:
-    """Every contestant on every source with every seed; what shares a source stands together."""
-    settings = {name: contestant_settings(name) for name in contestants}
+def contestants(names: Sequence[str], sources: Sequence[str], seeds: int) -> list[Contestant]:
+    """Every one of `names` on every source with every seed; what shares a source stands together."""
+    settings = {name: contestant_settings(name) for name in names}
     return [
-        Entry(name, source, replace(settings[name], seed=seed))
+        Contestant(name, source, replace(settings[name], seed=seed))
         for source in sources
-        for name in contestants
+        for name in names
         for seed in range(seeds)
     ]
 

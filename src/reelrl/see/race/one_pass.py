@@ -18,7 +18,7 @@ from reelrl.content.feeds.kinds import START, Position
 from reelrl.see.execution import step_of
 from reelrl.see.frames.batches import BlockSource
 from reelrl.see.learner import StreamingAutoEncoder
-from reelrl.see.measures.baselines import Yardsticks, through_small
+from reelrl.see.measures.baselines import StreamBaselines, through_small
 from reelrl.see.measures.scores import Scores
 from reelrl.see.measures.trained import background_of
 from reelrl.see.race.results import marks, window_start
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from reelrl.runs.checkpoints import Checkpoint
     from reelrl.see.frames.batches import Block
-    from reelrl.see.race.contestants import Entry
+    from reelrl.see.race.contestants import Contestant
     from reelrl.see.race.results import Results
 
 NAMES = ("mean frame", "previous frame", "27x27 resize")
@@ -46,14 +46,14 @@ class Pass:
     """Learners that step together, from frame `done` on to `frames`."""
 
     def __init__(
-        self, group: Sequence[Entry], frames: int, *, seed: int = 0, device: str = "cpu", save_every: int = 5_000
+        self, group: Sequence[Contestant], frames: int, *, seed: int = 0, device: str = "cpu", save_every: int = 5_000
     ) -> None:
         self.group, self.frames, self.done = group, frames, 0
         self._seed, self._device = seed, device
-        self.sources = list(dict.fromkeys(entry.source for entry in group))
-        self.learners = [StreamingAutoEncoder(entry.settings, device) for entry in group]
+        self.sources = list(dict.fromkeys(contestant.source for contestant in group))
+        self.learners = [StreamingAutoEncoder(contestant.settings, device) for contestant in group]
         self._step = step_of(self.learners)
-        self._yardsticks = {source: Yardsticks(FRAME_SIZE).to(device) for source in self.sources}
+        self._baselines = {source: StreamBaselines(FRAME_SIZE).to(device) for source in self.sources}
         self._backgrounds = {source: background_of(source).to(device) for source in self.sources}
         self._positions = dict.fromkeys(self.sources, START)
         self._open = {mark: self._scores() for mark in marks(frames)}
@@ -64,7 +64,7 @@ class Pass:
 
     def watching(self, source: str) -> list[int]:
         """Learners of a source, by their place."""
-        return [place for place, entry in enumerate(self.group) if entry.source == source]
+        return [place for place, contestant in enumerate(self.group) if contestant.source == source]
 
     def learn(self) -> Generator[int]:
         """Go on block by block; `done` after each."""
@@ -85,7 +85,7 @@ class Pass:
         return self.done in self._saves
 
     def _watch(self, blocks: dict[str, Block]) -> None:
-        """Score and learn one block; pictures are kept only from where a window is open."""
+        """Score and learn one block; pictures are copied only from where a window is open."""
         size = len(blocks[self.sources[0]].cuts)
         starts = {
             mark: max(0, window_start(mark) - self.done)
@@ -95,7 +95,7 @@ class Pass:
         first = min(starts.values(), default=size)
         pictures = self._learn(blocks, first, size)
         for source, block in blocks.items():
-            mean, last = self._yardsticks[source].look(block.frames)
+            mean, last = self._baselines[source].look(block.frames)
             self._positions[source] = block.position
             if first < size:
                 frames, last = block.frames[first:], last[first:]
@@ -112,10 +112,10 @@ class Pass:
         """What each learner made of the frames from `first` on before it learned from them, [L, N, 3, 224, 224]."""
         shape = (len(self.group), size - first, 3, FRAME_SIZE, FRAME_SIZE)
         pictures = torch.empty(shape, device=self._device)
-        kept = [[] if i < first else list(pictures[:, i - first, None].unbind()) for i in range(size)]
-        frames = zip(*(blocks[entry.source].frames.unbind() for entry in self.group), strict=True)
-        cuts = zip(*(blocks[entry.source].cuts for entry in self.group), strict=True)
-        for shown, resets, places in zip(frames, cuts, kept, strict=True):
+        copies = [[] if i < first else list(pictures[:, i - first, None].unbind()) for i in range(size)]
+        frames = zip(*(blocks[contestant.source].frames.unbind() for contestant in self.group), strict=True)
+        cuts = zip(*(blocks[contestant.source].cuts for contestant in self.group), strict=True)
+        for shown, resets, places in zip(frames, cuts, copies, strict=True):
             outcomes = self._step(shown, resets)
             if places:
                 torch._foreach_copy_(places, [outcome.reconstruction for outcome in outcomes])
@@ -128,8 +128,8 @@ class Pass:
             for name, values in zip(NAMES, figures, strict=False):
                 results.add((name, source, None), self.done, values, None)
             for place, values in zip(self.watching(source), figures[len(NAMES) :], strict=True):
-                entry = self.group[place]
-                results.add(entry.key, self.done, values, config.to_mapping(entry.settings))
+                contestant = self.group[place]
+                results.add(contestant.key, self.done, values, config.to_mapping(contestant.settings))
         return self.done in marks(self.frames)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -147,7 +147,7 @@ class Pass:
             learner.load_training_state(tensors_below(saved, f"learner.{number}.") | {"frames_seen": saved.step})
         self._open = {mark: scores for mark, scores in self._open.items() if mark > saved.step}
         for number, source in enumerate(self.sources):
-            self._yardsticks[source].load_state_dict(tensors_below(saved, f"yardsticks.{number}."))
+            self._baselines[source].load_state_dict(tensors_below(saved, f"yardsticks.{number}."))
             self._positions[source] = Position(*saved.state["positions"][source])
             for mark, scores in self._open.items():
                 scores[source].sums.copy_(torch.from_numpy(saved.tensors[f"sums.{number}.{mark}"]))
@@ -159,12 +159,13 @@ class Pass:
         for number, learner in enumerate(self.learners):
             held |= {f"learner.{number}.{name}": value for name, value in learner.training_state().items()}
         for number, source in enumerate(self.sources):
-            state = self._yardsticks[source].state_dict()
+            state = self._baselines[source].state_dict()
+            # What baselines are called in files since the first ones, so that old checkpoints load.
             held |= {f"yardsticks.{number}.{name}": value for name, value in state.items()}
             held |= {f"sums.{number}.{mark}": scores[source].sums for mark, scores in self._open.items()}
         return held
 
     def _about(self) -> dict[str, Any]:
         """What a checkpoint must agree with."""
-        entries = [[entry.contestant, entry.source, config.to_mapping(entry.settings)] for entry in self.group]
-        return {"frames": self.frames, "seed": self._seed, "saves": len(self._saves), "block": BLOCK, "who": entries}
+        who = [[each.name, each.source, config.to_mapping(each.settings)] for each in self.group]
+        return {"frames": self.frames, "seed": self._seed, "saves": len(self._saves), "block": BLOCK, "who": who}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.see.race.contestants import Entry
+    from reelrl.see.race.contestants import Contestant
 
     Row = dict[str, Any]
 
@@ -46,23 +46,23 @@ class Results:
         if path.exists():
             self._load()
 
-    def missing(self, wanted: Sequence[Entry], frames: int) -> list[Entry]:
-        """Entries that have not come to their end at `frames`; one that was run with other settings is refused."""
-        for entry in wanted:
-            row = self.rows.get(entry.key)
+    def missing(self, wanted: Sequence[Contestant], frames: int) -> list[Contestant]:
+        """Contestants that have not come to their end at `frames`; one that was run with other settings is refused."""
+        for contestant in wanted:
+            row = self.rows.get(contestant.key)
             # Settings that came later than the file are as they are by default.
-            was = config.merge(AutoEncoderSettings(), row["settings"]) if row else entry.settings
-            now = entry.settings
+            was = config.merge(AutoEncoderSettings(), row["settings"]) if row else contestant.settings
+            now = contestant.settings
             changed = [each.name for each in fields(was) if getattr(was, each.name) != getattr(now, each.name)]
             if changed:
                 raise ConfigError(
-                    f"{self.path} has {entry.contestant} on {entry.source} with other settings than asked for now "
+                    f"{self.path} has {contestant.name} on {contestant.source} with other settings than asked for now "
                     f"({', '.join(changed)}); write to another file"
                 )
-        return [entry for entry in wanted if not self._whole(entry, frames)]
+        return [contestant for contestant in wanted if not self._whole(contestant, frames)]
 
-    def _whole(self, entry: Entry, frames: int) -> bool:
-        row = self.rows.get(entry.key, {"at": {}})
+    def _whole(self, contestant: Contestant, frames: int) -> bool:
+        row = self.rows.get(contestant.key, {"at": {}})
         return str(frames) in row["at"] and "held_out" in row
 
     def add(self, key: tuple[str, str, int | None], mark: int, figures: Row, settings: Row | None) -> None:
@@ -84,5 +84,5 @@ class Results:
         except (ValueError, KeyError, TypeError) as error:
             raise ContentError(f"{self.path} holds no results of ours ({error!r}); move it away") from error
         self.rows = rows
-        if earlier and now:  # one file, made by several commands: all of them are told
+        if earlier and now:  # one file, made by several commands: all of them are written down
             self.facts["command"] = earlier if now in earlier else f"{earlier} && {now}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-TOLD = (1_000, 10_000, 100_000)
+SHOWN = (1_000, 10_000, 100_000)
 HELD_OUT = -1
 """Stands for the end, on episodes that were never seen."""
 
@@ -56,7 +56,7 @@ def table(rows: Sequence[Row], mark: int, figure: str) -> tuple[list[str], list[
 def markdown(rows: Sequence[Row]) -> str:
     """The tables at 1k, 10k and 100k frames, or at the last mark of a shorter race."""
     parts = [_HOW]
-    for mark in _told(rows):
+    for mark in _shown_marks(rows):
         for figure, title in _FIGURES:
             heads, lines = table(rows, mark, figure)
             parts.append(f"### {title}, {_when(mark)}")
@@ -67,22 +67,22 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def write_page(path: Path, rows: Sequence[Row], facts: dict[str, Any]) -> None:
     body = []
-    for mark in _told(rows):
+    for mark in _shown_marks(rows):
         tables = [page.table(*table(rows, mark, figure), caption=title) for figure, title in _FIGURES]
         body.append(page.section(_when(mark).capitalize(), "Best mean over the games first.", *tables))
     charts = [page.figure(_curves(rows, source), source) for source in dict.fromkeys(row["source"] for row in rows)]
     body.append(page.section("Learning curves", "PSNR before learning from each frame.", page.columns(*charts[:2])))
     body += [page.columns(*charts[place : place + 2]) for place in range(2, len(charts), 2)]
-    told = [(str(key), str(value)) for key, value in facts.items() if key != "command"]
-    body.append(page.section("How", _HOW, page.facts(told), page.code(str(facts.get("command", "")))))
+    shown_facts = [(str(key), str(value)) for key, value in facts.items() if key != "command"]
+    body.append(page.section("How", _HOW, page.facts(shown_facts), page.code(str(facts.get("command", "")))))
     lead = "Learners that see every frame once, and guesses that cost no learning."
     write_atomic(path, page.page("Learning while watching", lead, body, kicker="reel compare autoencoder"))
 
 
-def _told(rows: Sequence[Row]) -> list[int]:
+def _shown_marks(rows: Sequence[Row]) -> list[int]:
     every = marks_of(rows)
     examined = [HELD_OUT] if any("held_out" in row for row in rows) else []
-    return ([mark for mark in TOLD if mark in every] or every[-1:]) + examined
+    return ([mark for mark in SHOWN if mark in every] or every[-1:]) + examined
 
 
 def _when(mark: int) -> str:
@@ -124,7 +124,7 @@ _PLAIN: dict[str, dict[str, Any]] = {
 
 
 def _curves(rows: Sequence[Row], source: str) -> page.Html:
-    """PSNR of the mean MSE over seeds; the four best learners at the end, and the yardsticks."""
+    """PSNR of the mean MSE over seeds; the four best learners at the end, and the baselines."""
     mine = [row for row in rows if row["source"] == source]
     last = marks_of(mine)[-1]
     _, ranked = table(mine, last, "mse")
