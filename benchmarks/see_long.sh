@@ -1,5 +1,5 @@
 #!/bin/sh
-# The long rows of docs/see.md, on a GPU: five games over 100 000 frames, then what their embeddings cost and know.
+# The long rows of docs/results/autoencoder.md, on a GPU: five games over 100 000 frames, then what their embeddings cost and know.
 #
 #     sh benchmarks/see_long.sh [FOLDER]         # default docs/results/see
 #

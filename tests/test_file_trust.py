@@ -523,14 +523,15 @@ def test_a_fitted_map_imports_nothing(canary: Canary) -> None:
 
 def test_a_recorded_episode_is_replayed_by_encoders_of_ours_only(canary: Canary) -> None:
     from reelrl.encode.minigop import record as minigop_record
-    from reelrl.encode.superblock import record as episodes
+    from reelrl.encode.record import SCHEMA
+    from reelrl.encode.superblock import record as superblock_record
     from tests.encode.makers import scene
 
     clip = scene(frames=2)
-    record = {"schema": 1, "clip": {"hash": clip.content_hash}, "encoder": {"backend": CANARY}, "sent_qps": []}
-    for module in (episodes, minigop_record):
+    record = {"schema": SCHEMA, "clip": {"hash": clip.content_hash}, "encoder": {"backend": CANARY}, "sent_qps": []}
+    for module in (superblock_record, minigop_record):
         with pytest.raises(ConfigError, match=r"backend is 'canary_code:Boom'.*--trust"):
-            module.replay({**record, "schema": module.SCHEMA}, clip)
+            module.replay(record, clip)
     assert canary.alive
 
 

@@ -29,7 +29,7 @@ def capabilities(name: str) -> SimpleNamespace:
 def pretend_encoders(monkeypatch: pytest.MonkeyPatch, probe: Any, tested: Any) -> None:
     from reelrl.encode import codecs
 
-    for module, content in (("backends", {"probe": probe}), ("selftest", {"run": lambda _name: tested})):
+    for module, content in (("backends", {"capabilities": probe}), ("selftest", {"run": lambda _name: tested})):
         pretended = ModuleType(f"reelrl.encode.codecs.{module}")
         vars(pretended).update(content)
         monkeypatch.setattr(codecs, module, pretended, raising=False)

@@ -315,7 +315,7 @@ def test_a_manifest_of_matches_leads_nowhere_else(change: dict[str, str], tmp_pa
     make_matches(folder)
     told = json.loads((folder / "manifest.json").read_text())
     if "files" in change:
-        told["matches"][0]["files"] = {change["files"]: {"sha256": "", "bytes": len(SECRET)}}
+        told["matches"][0]["files"][change["files"]] = {"sha256": "0" * 64, "bytes": len(SECRET)}
     elif "id" in change:
         told["matches"][0]["id"] = change["id"]
     else:

@@ -57,7 +57,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> d
 
 def feeds_of_this_process() -> list[int]:
     children = [pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
-    return [int(pid) for pid in children if b"feed_process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [int(pid) for pid in children if b"feeds.process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def test_a_source_that_is_killed_costs_nothing_that_was_learned(run_root: Path, undisturbed: dict[str, bytes]) -> None:

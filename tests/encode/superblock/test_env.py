@@ -202,7 +202,7 @@ def test_whatever_changes_the_stream_changes_the_baseline(changed: str, monkeypa
     elif changed == "window":
         clip = clip.window(0, 5)
     else:
-        monkeypatch.setattr(baseline, "probe", lambda _: type("Found", (), {"version": "0.0"}))
+        monkeypatch.setattr(baseline, "capabilities", lambda _: type("Found", (), {"version": "0.0"}))
     assert baseline._key(clip, chosen, kbps) != key
 
 

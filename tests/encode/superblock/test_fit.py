@@ -178,6 +178,6 @@ def test_impossible_fits_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["centre", "moving", "psnr", "ssim"])
 def test_published_policies_load_and_say_what_they_are_for(name: str) -> None:
-    policy = MapPolicy.load(Path(__file__).parents[3] / "docs" / "results" / f"superblock-{name}.yaml")
+    policy = MapPolicy.load(Path(__file__).parents[3] / "docs" / "results" / "superblock" / f"{name}.yaml")
     assert name in policy.facts["objective"]
     assert policy.abstains == (name == "psnr")

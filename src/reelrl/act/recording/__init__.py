@@ -1,1 +1,1 @@
-"""Matches on disk: what `reel collect doom` writes and `MatchData` reads. The layout is told in docs/matches.md."""
+"""Matches on disk: what `reel collect doom` writes and `MatchData` reads. The layout: docs/how-to/record-matches.md."""
