@@ -5,7 +5,8 @@ reel collect doom --matches 8 --map cloister -o data/doom    and a second map, t
 reel collect doom --check data/doom                          compare every file with its checksum
 
 The same command again adds only what is missing. The first map of a folder is the one that places are labels of; its
-matches are split into train, val and test, those on other maps are for retrieval. docs/how-to/record-matches.md has the layout.
+matches are split into train, val and test, those on other maps are for retrieval.
+docs/how-to/record-matches.md has the layout.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ HEADROOM = 12
 """QP steps by which a session that replays picture QPs is opened above its probe's.
 
 The session's own QP then sets no picture's, and yet the bits change: fewer at the same PSNR on most clips tried, more
-on some. Why is a guess (it may set what the encoder dares to skip); `--headroom 0` leaves it out: docs/results/minigop.md."""
+on some. Why is a guess (it may set what the encoder dares to skip); `--headroom 0` leaves it out:
+docs/results/minigop.md."""
 
 _FAR_OCTAVES = 0.5  # a probe that is further from the budget is made again, nearer
 _QP_PER_CRF = 1.2  # a QP step on all layers takes more than one of crf, which spares the lower ones
