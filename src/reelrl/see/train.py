@@ -103,6 +103,8 @@ class AutoEncoderTrainer:
             self.window.count, self.window.sums = saved.state["window"]["count"], saved.state["window"]["sums"]
             self.position = Position(*saved.state["position"])
         self.frames_done = saved.step
+        # A kill between the checkpoint and the model's own file left that one of the checkpoint before.
+        save_weights(self.model, self.run.new_artifact(WEIGHTS))
         return True
 
     def train(self, on_frame: Callable[[int], None], saving: Saving | None = None) -> Outcome:
