@@ -109,7 +109,7 @@ def outcome(folder: Path) -> dict[str, Any]:
         "state": json.dumps(_without_clocks({key: value for key, value in saved.state.items() if key != "logs"})),
         "metrics": [_without_clocks(line) for line in run.metrics()],
         "episodes": [_without_clocks(line) for line in run.episodes()],
-        "policies": {path.name: path.read_bytes() for path in sorted(run.artifacts.glob("*.safetensors"))},
+        "policies": {path.name: path.read_bytes() for path in sorted(run.artifacts.glob("[!.]*.safetensors"))},
     }
 
 

@@ -87,7 +87,7 @@ def outcome(run: RunFolder) -> dict[str, Any]:
     """Everything that must not depend on when a training was saved or stopped."""
     saved = run.checkpoints.latest()
     assert saved is not None
-    policies = sorted(run.artifacts.glob("*.safetensors")) + sorted(run.artifacts.glob("*.pt"))
+    policies = sorted(run.artifacts.glob("[!.]*.safetensors")) + sorted(run.artifacts.glob("*.pt"))
     return {
         "step": saved.step,
         "tensors": {name: array.tobytes() for name, array in saved.tensors.items()},
