@@ -24,7 +24,7 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
                 "tests/runs/test_tensorboard.py",
             ),
             *("tests/content/write/test_video.py", "tests/content/read/test_random_access.py"),
-            *("tests/storage/test_array_cache.py", "tests/faults/test_see.py", "tests/faults/test_handshake.py"),
+            *("tests/storage/test_cache.py", "tests/faults/test_see.py", "tests/faults/test_handshake.py"),
         ],
     ),
     "doom-players": (

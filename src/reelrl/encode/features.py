@@ -19,7 +19,7 @@ import numpy as np
 from reelrl.content.frame import check_size
 from reelrl.encode.codecs.settings import SUPERBLOCK
 from reelrl.errors import ConfigError
-from reelrl.storage.array_cache import cached_array
+from reelrl.storage.cache import cached_array
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def frame_features(frames: Iterable[Frame]) -> Iterator[Features]:
 def clip_features(clip: Clip) -> Features:
     """Features [frame, feature, superblock] of a whole clip, from disk where they were computed before.
 
-    They are kept in `cache_dir()`/features by content, size and the versions of what computes them. A folder that
+    They are cached in `cache_dir()`/features by content, size and the versions of what computes them. A folder that
     cannot be written to costs a warning and the time to compute them again.
     """
     shape = (clip.frame_count, len(FEATURES), clip.superblock_count)

@@ -29,7 +29,7 @@ from reelrl.encode.codecs.deadline_thread import DeadlineThread
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import ArrayLike
 
@@ -105,6 +105,13 @@ class Session(ABC):
                 self._ready += self._finish()
                 self._flushed = True
         return self.receive()
+
+    def encode(self, frames: Iterable[Frame]) -> Iterator[Packet]:
+        """Send frames as they are and end the stream: packets in display order, as they come."""
+        for frame in frames:
+            self.send(frame)
+            yield from self.receive()
+        yield from self.flush()
 
     @abstractmethod
     def statistics(self) -> bytes:

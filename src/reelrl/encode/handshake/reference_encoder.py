@@ -12,7 +12,7 @@ from reelrl.encode.codecs.whole_clip import Encoded
 from reelrl.encode.handshake.encoder_side import AskTrainer, HandshakeEncoder
 from reelrl.encode.minigop.pass_log import PassLog
 from reelrl.encode.minigop.preparation import open_source
-from reelrl.encode.minigop.probe import remember
+from reelrl.encode.minigop.probe import store_probe
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.minigop.starting_qp import starting_qp
 from reelrl.storage.files import write_atomic
@@ -50,7 +50,7 @@ def first_pass(job: EncodeJob) -> Coded:
     statistics = coding.first_pass(job.clip, own) if own.rate_control == "vbr" else b""
     started, settings = time.process_time(), replace(job.settings, qp=qp)
     encoded = coding.encode_clip(job.clip, settings)
-    remember(job.clip, settings, encoded.packets, time.process_time() - started)
+    store_probe(job.clip, settings, encoded.packets, time.process_time() - started)
     return Coded(encoded, PassLog.of(job.clip, qp, encoded.packets, statistics), f"first pass at QP {qp}")
 
 

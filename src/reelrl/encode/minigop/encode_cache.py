@@ -1,14 +1,13 @@
-"""Encodes that are never made twice: what each frame of a stream cost and how good it is, kept on disk.
+"""Encodes that are never made twice: what each frame of a stream cost and how good it is, cached on disk.
 
 An encode is named by all that its bytes depend on: the clip's pixels, the settings, the encoder's build, and the
-decisions (QPs, or whoever makes them). Streams themselves are not kept; their hash is, so that a replay can be
+decisions (QPs, or whoever makes them). Streams themselves are not cached; their hash is, so that a replay can be
 checked. A job that was killed goes on with what it had finished.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from reelrl.content.quality import mean_of_frame_psnr, psnr_of_mean_mse, vmaf
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.codecs.packet import Packet
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import cached, json_of, key_of
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from reelrl.encode.codecs.settings import EncoderSettings
 
 VERSION = 2
-"""Raise it when any figure changes: what is kept under another version is not used."""
+"""Raise it when any figure changes: what is cached under another version is not used."""
 
 _UNSEEN = ("deadline_s", "recon", "psnr", "ssim")  # settings that change no byte of the stream
 
@@ -105,15 +104,13 @@ def cached_encode(
     `decisions` is plain data that says what the stream depends on besides clip, settings and encoder build.
     """
     path = cache_dir() / "minigop" / f"{encode_key(clip, settings, decisions)}.json"
-    if (found := kept(path)) is not None:
-        known = Encode(**json.loads(found))
-        if not with_vmaf:
-            return replace(known, vmaf=None)  # or else a table would have it for some encodes only
-        if known.vmaf is not None:
-            return known
-    made = measured(clip, make(), with_vmaf=with_vmaf)
-    keep(path, json.dumps(asdict(made)).encode())
-    return made
+    encode = cached(
+        path,
+        lambda: measured(clip, make(), with_vmaf=with_vmaf),
+        json_of(Encode),
+        lambda known: known.vmaf is not None or not with_vmaf,
+    )
+    return encode if with_vmaf else replace(encode, vmaf=None)  # or else a table would have it for some encodes only
 
 
 def encode_key(clip: Clip, settings: EncoderSettings, decisions: Any) -> str:
@@ -121,8 +118,7 @@ def encode_key(clip: Clip, settings: EncoderSettings, decisions: Any) -> str:
     key_facts: dict[str, Any] = asdict(settings.for_clip(clip))
     for irrelevant in _UNSEEN:
         del key_facts[irrelevant]
-    facts = [VERSION, clip.content_hash, key_facts, capabilities(settings.backend).version, decisions]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
+    return key_of([VERSION, clip.content_hash, key_facts, capabilities(settings.backend).version, decisions], digits=40)
 
 
 def measured(clip: Clip, stream: Stream, *, with_vmaf: bool = False) -> Encode:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import time
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.encode.codecs import backends
-from reelrl.encode.codecs.whole_clip import encode_packets
+from reelrl.encode.codecs.backends import capabilities
+from reelrl.encode.codecs.session import EncoderSession
 from reelrl.settings.config import to_mapping
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import arrays_of, cached, key_of, store
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from reelrl.encode.codecs.settings import EncoderSettings
 
 VERSION = 3
-"""Raise it when what is kept changes: files of another version are not used."""
+"""Raise it when what is cached changes: files of another version are not used."""
 
 _UNSEEN = {"recon", "ssim", "psnr", "deadline_s"}  # settings that change no byte of the stream
 
@@ -50,48 +47,36 @@ class Probe:
         return int(self.bits.sum())
 
 
+_FORMAT = arrays_of(Probe)
+
+
 def probe(clip: Clip, settings: EncoderSettings) -> Probe:
     """The clip coded by the encoder alone at `settings.qp`, from disk where the same encoder did it before."""
     # With recon, because without it errors of leaf pictures are measured before they are filtered.
     settings = replace(settings.for_clip(clip), recon=True, psnr=True, ssim=False, picture_qp=False)
-    found = _load(_place(clip, settings), clip)
-    if found is None:
+
+    def make() -> Probe:
         started = time.process_time()
-        packets = [replace(packet, recon=None) for packet in encode_packets(clip, settings)]
-        found = remember(clip, settings, packets, time.process_time() - started)
-    return found
+        with EncoderSession(settings) as session:
+            packets = [replace(packet, recon=None) for packet in session.encode(clip)]
+        return _probe_of(packets, time.process_time() - started)
+
+    return cached(_path(clip, settings), make, _FORMAT, lambda found: len(found.qps) == clip.frame_count)
 
 
-def remember(clip: Clip, settings: EncoderSettings, packets: Sequence[Packet], cpu_s: float) -> Probe:
-    """Keep a pass by the encoder alone that was made anyway: it is the probe of these settings."""
+def store_probe(clip: Clip, settings: EncoderSettings, packets: Sequence[Packet], cpu_s: float) -> None:
+    """Cache a pass by the encoder alone that was made anyway: it is the probe of these settings."""
+    store(_path(clip, settings.for_clip(clip)), _FORMAT.encode(_probe_of(packets, cpu_s)))
+
+
+def _probe_of(packets: Sequence[Packet], cpu_s: float) -> Probe:
     rows = [(p.qp, p.layer, 8 * p.size, p.sse[0]) for p in packets if p.sse is not None]
     qps, layers, bits, sse = np.array(rows, np.int64).T
-    found = Probe(qps, layers, bits, sse, cpu_s)
-    body = io.BytesIO()
-    np.savez(body, **{field.name: getattr(found, field.name) for field in fields(Probe)})
-    keep(_place(clip, settings.for_clip(clip)), body.getvalue())
-    return found
+    return Probe(qps, layers, bits, sse, cpu_s)
 
 
-def _place(clip: Clip, settings: EncoderSettings) -> Path:
-    return cache_dir() / "probes" / f"{_key(clip, settings)}.npz"
-
-
-def _key(clip: Clip, settings: EncoderSettings) -> str:
-    """Whatever the stream depends on, as one name."""
+def _path(clip: Clip, settings: EncoderSettings) -> Path:
+    """Where the probe is cached, by all that the stream depends on."""
     chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
-    facts: list[Any] = [VERSION, clip.content_hash, chosen, backends.probe(settings.backend).version]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _load(path: Path, clip: Clip) -> Probe | None:
-    body = kept(path)
-    if body is None:
-        return None
-    try:
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            values: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-        found = Probe(**values | {"cpu_s": float(values["cpu_s"])})
-    except (ValueError, TypeError, KeyError, OSError):
-        return None
-    return found if len(found.qps) == clip.frame_count else None
+    key = key_of([VERSION, clip.content_hash, chosen, capabilities(settings.backend).version])
+    return cache_dir() / "probes" / f"{key}.npz"

@@ -6,19 +6,17 @@ So a few mini-GOPs are encoded as samples with a fast preset, once per clip; in 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reelrl.encode.codecs import backends
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.features import analyse, clip_features
 from reelrl.encode.minigop.plan import SCENE_CUT, spans_of
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import cached, json_of, key_of
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
@@ -106,30 +104,32 @@ def sample_encode(clip: Clip, settings: EncoderSettings) -> SampleEncode | First
         settings.for_clip(clip),
         preset=max(settings.preset, _PRESET), picture_qp=False, recon=False, psnr=False, ssim=False,
     )  # fmt: skip
-    path = cache_dir() / "tastes" / f"{_key(clip, fast)}.json"
-    body = kept(path)
-    kind = FirstSample if fast.low_delay else SampleEncode
-    if body is not None:
-        return kind(**json.loads(body))
-    started = time.process_time()
-    made = _first_sample(clip, fast) if fast.low_delay else _spread_samples(clip, fast)
-    made = replace(made, cpu_s=time.process_time() - started)
-    keep(path, json.dumps(asdict(made)).encode())
-    return made
+    facts = [
+        4, clip.content_hash, fast.structure, fast.levels, fast.keyint, fast.preset, fast.tune, fast.options,
+        str(clip.fps), capabilities(fast.backend).version,
+    ]  # fmt: skip
+    path = cache_dir() / "tastes" / f"{key_of(facts)}.json"  # the folder's former name, so that results are found again
+    if fast.low_delay:
+        return cached(path, lambda: _first_sample(clip, fast), json_of(FirstSample))
+    return cached(path, lambda: _spread_samples(clip, fast), json_of(SampleEncode))
 
 
 def _spread_samples(clip: Clip, settings: EncoderSettings) -> SampleEncode:
-    return SampleEncode([_bits(clip, replace(settings, qp=qp)) for qp in _QPS], clip.duration_s, 0.0)
+    started = time.process_time()
+    bits = [_bits(clip, replace(settings, qp=qp)) for qp in _QPS]
+    return SampleEncode(bits, clip.duration_s, time.process_time() - started)
 
 
 def _first_sample(clip: Clip, settings: EncoderSettings) -> FirstSample:
+    started = time.process_time()
     count = min(2**settings.levels + 1, clip.frame_count)
     sampled = [_sizes(clip, replace(settings, qp=qp), 0, count) for qp in _QPS]
     after = max(count - 1, 1)
     return FirstSample(
         key_bits=[8 * sizes[0] for sizes in sampled],
         inter_bits=[8 * max(sum(sizes[1:]), 1) / after for sizes in sampled],
-        inter_frames=count - 1, fps=float(clip.fps), duration_s=clip.duration_s, cpu_s=0.0,
+        inter_frames=count - 1, fps=float(clip.fps), duration_s=clip.duration_s,
+        cpu_s=time.process_time() - started,
     )  # fmt: skip
 
 
@@ -150,17 +150,4 @@ def _bits(clip: Clip, settings: EncoderSettings) -> float:
 
 def _sizes(clip: Clip, settings: EncoderSettings, first: int, count: int) -> list[int]:
     with EncoderSession(settings) as session:
-        packets = []
-        for frame in islice(clip.frames(first), count):
-            session.send(frame)
-            packets += session.receive()
-        packets += session.flush()
-    return [packet.size for packet in packets]
-
-
-def _key(clip: Clip, settings: EncoderSettings) -> str:
-    facts = [
-        4, clip.content_hash, settings.structure, settings.levels, settings.keyint, settings.preset, settings.tune,
-        settings.options, str(clip.fps), backends.probe(settings.backend).version,
-    ]  # fmt: skip
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+        return [packet.size for packet in session.encode(islice(clip.frames(first), count))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from reelrl.storage.array_cache import cached_array
+from reelrl.storage.cache import cached_array
 
 if TYPE_CHECKING:
     from pathlib import Path
