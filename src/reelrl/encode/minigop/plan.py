@@ -1,13 +1,13 @@
-"""Where the mini-GOPs of a clip lie, and what analysis and probe say about each before it is coded."""
+"""Where the mini-GOPs of a clip lie, how their pictures look, and what is known of each before it is coded."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from reelrl.encode.features import FrameAnalysis, analyse, clip_features
-from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.protocols import PlannedMiniGop
 
 if TYPE_CHECKING:
@@ -35,32 +35,23 @@ class Span(NamedTuple):
         return self.first + self.frames
 
 
+@dataclass(frozen=True)
 class Plan:
-    """The mini-GOPs of a clip with the QPs that the encoder itself would give their pictures."""
+    """The mini-GOPs of a clip with the QPs that the encoder itself would give their pictures.
 
-    def __init__(self, clip: Clip, settings: EncoderSettings, features: list[dict[str, float]]) -> None:
-        self.spans = spans_of(clip.frame_count, settings)
-        probed = None if settings.low_delay else probe(clip, settings)
-        self.cpu_s = 0.0 if probed is None else probed.cpu_s
-        self.layers: list[tuple[int, ...]] = []
-        self.minigops: list[PlannedMiniGop] = []
-        for span, found in zip(self.spans, features, strict=True):
-            part = slice(span.first, span.end)
-            layers = layers_of(span, self.spans, settings.levels) if probed is None else probed.layers[part].tolist()
-            self.layers.append(tuple(layers))
-            self.minigops.append(
-                PlannedMiniGop(
-                    mg=span.mg,
-                    gop=span.gop,
-                    first_frame=span.first,
-                    frames=span.frames,
-                    base_qp=settings.qp,
-                    layer_qps=(settings.qp,) * span.frames if probed is None else tuple(probed.qps[part].tolist()),
-                    features=found,
-                    probe_bits=None if probed is None else int(probed.bits[part].sum()),
-                    probe_sse=None if probed is None else int(probed.sse[part].sum()),
-                )
-            )
+    layers       temporal layer of each picture, by mini-GOP
+    probe_cpu_s  what the probe took when it was made; 0 without one
+    """
+
+    spans: tuple[Span, ...]
+    layers: tuple[tuple[int, ...], ...]
+    minigops: tuple[PlannedMiniGop, ...]
+    probe_cpu_s: float
+
+    @property
+    def qp(self) -> int:
+        """Of the probe, or of low delay's first mini-GOP."""
+        return self.minigops[0].base_qp
 
     @property
     def bits(self) -> int:

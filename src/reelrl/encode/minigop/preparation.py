@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.codecs.backends import capabilities
-from reelrl.encode.minigop.plan import Plan, features_of, spans_of
+from reelrl.encode.minigop.plan import Plan, features_of, layers_of, spans_of
 from reelrl.encode.minigop.probe import probe
-from reelrl.encode.minigop.protocols import OCTAVES_PER_QP, Goal, MiniGopEpisode
+from reelrl.encode.minigop.protocols import OCTAVES_PER_QP, Goal, MiniGopEpisode, PlannedMiniGop
 from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource, clipped, least_lag
 from reelrl.encode.minigop.starting_qp import FirstSample, SampleEncode, near, sample_encode
 from reelrl.errors import ConfigError
@@ -30,6 +30,16 @@ _QP_PER_CRF = 1.2  # a QP step on all layers takes more than one of crf, which s
 _LEAST_OCTAVES, _MOST_OCTAVES = 0.04, 0.35  # of a QP step
 
 
+@dataclass(frozen=True)
+class _Start:
+    """Where a pass begins; `dropped_cpu_s` is what a probe took that was made and not used."""
+
+    plan: Plan
+    passes: int
+    octaves_per_qp: float
+    dropped_cpu_s: float = 0.0
+
+
 class Preparation:
     """A clip made ready for passes: its analysis, and the plan of each starting QP, are made once."""
 
@@ -37,11 +47,13 @@ class Preparation:
         self.clip, self.settings = clip, _checked(settings).for_clip(clip)
         self._plans: dict[int, Plan] = {}
         self._sample: SampleEncode | FirstSample | None = None
-        self._features = features_of(spans_of(clip.frame_count, self.settings), clip)
+        self._spans = spans_of(clip.frame_count, self.settings)
+        self._features = features_of(self._spans, clip)
 
     def plan(self, start_qp: int) -> Plan:
         if start_qp not in self._plans:
-            self._plans[start_qp] = Plan(self.clip, replace(self.settings, qp=start_qp), self._features)
+            make = self._unprobed if self.settings.low_delay else self._probed
+            self._plans[start_qp] = make(start_qp)
         return self._plans[start_qp]
 
     def kbps_at(self, qp: int) -> float:
@@ -72,18 +84,8 @@ class Preparation:
         if kbps is not None and not 0 < kbps < math.inf:
             raise ConfigError(f"kbps = {kbps}; a budget is above zero")
         goal = goal or ("cbr" if settings.low_delay else "vbr")
-        probes_cpu_s = 0.0
-        passes = 0 if settings.low_delay else 1
-        guessed = start_qp is None and kbps is not None
-        if start_qp is None:
-            start_qp = settings.qp if kbps is None else self._guess(kbps, buffer_s if goal == "cbr" else math.inf)
-        plan, octaves_per_qp = self.plan(start_qp), self._octaves_per_qp()
-        if guessed and passes and (better := self._better(plan, start_qp, kbps or 0.0)) != start_qp:
-            again = self.plan(better)
-            probes_cpu_s, passes = min(plan.cpu_s, again.cpu_s), 2
-            octaves_per_qp = _QP_PER_CRF * math.log2(plan.bits / again.bits) / (better - start_qp)
-            if abs(self._octaves(again, kbps or 0.0)) < abs(self._octaves(plan, kbps or 0.0)):
-                plan, start_qp = again, better
+        start = self._start(kbps, start_qp, buffer_s if goal == "cbr" else math.inf)
+        plan = start.plan
         if kbps is None:
             kbps = plan.bits / clip.duration_s / 1000
         episode = MiniGopEpisode(
@@ -97,26 +99,72 @@ class Preparation:
             budget_bits=kbps * 1000 * clip.duration_s,
             buffer_s=buffer_s,
             feedback_lag=_lag(settings, feedback_lag),
-            passes=passes,
-            plan=None if settings.low_delay else tuple(plan.minigops),
-            octaves_per_qp=min(max(octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES),
+            passes=start.passes,
+            plan=None if settings.low_delay else plan.minigops,
+            octaves_per_qp=min(max(start.octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES),
         )
         if settings.low_delay:
-            settings = replace(settings, qp=start_qp)
+            settings = replace(settings, qp=plan.qp)
         else:
-            usual = start_qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # where the pictures' QPs will be
+            usual = plan.qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # where the pictures' QPs will be
             settings = replace(settings, qp=clipped(round(usual) + headroom), picture_qp=True)
         sample_cpu_s = 0.0 if self._sample is None else self._sample.cpu_s
-        return InProcessSource(clip, settings, episode, plan, sample_cpu_s + probes_cpu_s)
+        return InProcessSource(clip, settings, episode, plan, sample_cpu_s + start.dropped_cpu_s)
+
+    def _start(self, kbps: float | None, start_qp: int | None, buffer_s: float) -> _Start:
+        """The plan to begin with: of the QP asked for, else of a guess, which is made again where it was far off."""
+        passes = 0 if self.settings.low_delay else 1
+        guessed = start_qp is None and kbps is not None
+        if start_qp is None:
+            start_qp = self.settings.qp if kbps is None else self._guess(kbps, buffer_s)
+        plan, octaves_per_qp = self.plan(start_qp), self._octaves_per_qp()
+        if not (guessed and passes) or kbps is None or (better := self._better(plan, kbps)) == start_qp:
+            return _Start(plan, passes, octaves_per_qp)
+        again = self.plan(better)
+        nearer = again if abs(self._octaves(again, kbps)) < abs(self._octaves(plan, kbps)) else plan
+        # Two probes show what a QP step takes better than the sample encodes do.
+        octaves_per_qp = _QP_PER_CRF * math.log2(plan.bits / again.bits) / (better - start_qp)
+        return _Start(nearer, 2, octaves_per_qp, min(plan.probe_cpu_s, again.probe_cpu_s))
+
+    def _probed(self, qp: int) -> Plan:
+        """Random access: every mini-GOP with what the encoder alone gave its pictures at this QP, and took for them."""
+        probed = probe(self.clip, replace(self.settings, qp=qp))
+        minigops = []
+        for span, features in zip(self._spans, self._features, strict=True):
+            part = slice(span.first, span.end)
+            minigops.append(
+                PlannedMiniGop(
+                    mg=span.mg,
+                    gop=span.gop,
+                    first_frame=span.first,
+                    frames=span.frames,
+                    base_qp=qp,
+                    layer_qps=tuple(probed.qps[part].tolist()),
+                    features=features,
+                    probe_bits=int(probed.bits[part].sum()),
+                    probe_sse=int(probed.sse[part].sum()),
+                )
+            )
+        layers = tuple(tuple(probed.layers[span.first : span.end].tolist()) for span in self._spans)
+        return Plan(self._spans, layers, tuple(minigops), probed.cpu_s)
+
+    def _unprobed(self, qp: int) -> Plan:
+        """Low delay: all that is known beforehand is how the pictures look."""
+        minigops = tuple(
+            PlannedMiniGop(span.mg, span.gop, span.first, span.frames, qp, (qp,) * span.frames, features)
+            for span, features in zip(self._spans, self._features, strict=True)
+        )
+        layers = tuple(layers_of(span, self._spans, self.settings.levels) for span in self._spans)
+        return Plan(self._spans, layers, minigops, 0.0)
 
     def _octaves(self, plan: Plan, kbps: float) -> float:
         """How far the probe's rate is above the budget."""
         return math.log2(plan.bits / self.clip.duration_s / 1000 / kbps)
 
-    def _better(self, plan: Plan, start_qp: int, kbps: float) -> int:
+    def _better(self, plan: Plan, kbps: float) -> int:
         """Another QP to probe at, where the probe's rate is so far off that deltas on its QPs would cost quality."""
         octaves, per_crf = self._octaves(plan, kbps), self._octaves_per_qp() / _QP_PER_CRF
-        return start_qp if abs(octaves) < _FAR_OCTAVES else near(start_qp + octaves / per_crf)
+        return plan.qp if abs(octaves) < _FAR_OCTAVES else near(plan.qp + octaves / per_crf)
 
     def _octaves_per_qp(self) -> float:
         """What a QP step on all layers takes from the clip's bits, by the sample encodes."""

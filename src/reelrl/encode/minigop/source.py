@@ -45,8 +45,8 @@ class InProcessSource:
         self.clip, self.settings, self.episode = clip, settings, episode
         self.packets: list[Packet] = []
         self.sent_qps: list[int] = []
-        self.probe_cpu_s = plan.cpu_s + sample_cpu_s
-        self.start_qp = plan.minigops[0].base_qp
+        self.probe_cpu_s = plan.probe_cpu_s + sample_cpu_s
+        self.start_qp = plan.qp
         self.spans = plan.spans
         self._plan = plan
         self._frames: Iterator[Frame] = iter(clip)
