@@ -89,11 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from reelrl.agents.ppo import use_threads
     from reelrl.encode.minigop.train import MiniGopTrainer
-    from reelrl.encode.minigop.videos import Video, parse_video
+    from reelrl.encode.minigop.videos import TrainingVideo, parse_video
 
     use_threads(args.threads)
     settings, seed = _settings(args)
-    videos = [Video(name, {}) for name in settings.clips] + [parse_video(text) for text in settings.videos]
+    videos = [TrainingVideo(name, {}) for name in settings.clips] + [parse_video(text) for text in settings.videos]
     trainer = MiniGopTrainer(settings, videos, seed)
     with training.in_run(
         STAGE,
@@ -174,8 +174,8 @@ class _Listener:
 
     def decision(self, info: dict[str, Any]) -> None:
         asked = info["request"]
-        told = ", ".join(f"{one['mg']}: {one['bits']} bits {one['psnr_y']:.2f} dB" for one in info["feedback"])
-        self.line(DEBUG, "mg", asked["mg"], f"QP {asked['base_qp']} {info['delta']:+.2f}", told or "nothing known yet")
+        known = ", ".join(f"{one['mg']}: {one['bits']} bits {one['psnr_y']:.2f} dB" for one in info["feedback"])
+        self.line(DEBUG, "mg", asked["mg"], f"QP {asked['base_qp']} {info['delta']:+.2f}", known or "nothing known yet")
 
     def episode(self, number: int, video: str, figures: dict[str, float]) -> None:
         shown = {"return": figures["return"], "rate": f"{100 * figures['rate_error']:+.1f} %"}

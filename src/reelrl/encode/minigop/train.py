@@ -35,7 +35,7 @@ from reelrl.seeding import seed_for, stream
 from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
-    from reelrl.encode.minigop.videos import Video
+    from reelrl.encode.minigop.videos import TrainingVideo
     from reelrl.runs.checkpoints import Checkpoint
     from reelrl.runs.folder import Run
 
@@ -117,7 +117,7 @@ class MiniGopTrainer:
     run: Run
     tell: Listener
 
-    def __init__(self, settings: MiniGopTraining, videos: list[Video], seed: int) -> None:
+    def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo], seed: int) -> None:
         if not videos:
             raise ConfigError("there is nothing to learn on; give --clip, --videos or --use-dataset")
         self.settings, self.videos, self.seed = settings, videos, seed
@@ -222,7 +222,7 @@ class MiniGopTrainer:
     def _seed(self, number: int) -> int:
         return seed_for(self.seed, "episode", number)
 
-    def _note(self, number: int, video: Video, steps: list[Step]) -> Figures:
+    def _note(self, number: int, video: TrainingVideo, steps: list[Step]) -> Figures:
         """Tell and log what an episode gave."""
         infos = [info for _, info in steps]
         for info in infos:

@@ -14,29 +14,29 @@ from reelrl.encode.handshake.reference_encoder import Coded
 from reelrl.encode.minigop.baseline import read_baseline
 from reelrl.encode.minigop.controllers.rules import DEFAULTS
 from reelrl.encode.minigop.env import MiniGopQpEnv
-from reelrl.encode.minigop.measured_curve import MeasuredCurve
 from reelrl.encode.minigop.pass_log import PassLog
-from reelrl.encode.minigop.protocols import MAX_DELTA
-from reelrl.encode.minigop.reference import Account, RdCurve
+from reelrl.encode.minigop.reference import MeasuredCurve
 from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS
 from reelrl.encode.minigop.starting_qp import starting_qp
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from reelrl.encode.codecs.settings import EncoderSettings
-    from reelrl.encode.minigop.foreign import Foreign
+    from reelrl.encode.minigop.foreign import ForeignEncoderEnv
+    from reelrl.encode.minigop.reference import RdCurve
+    from reelrl.encode.minigop.source import InProcessSource
     from reelrl.encode.minigop.train import MiniGopTraining
-    from reelrl.encode.minigop.videos import Video
+    from reelrl.encode.minigop.videos import TrainingVideo
 
 _OCTAVES_PER_QP = 0.1  # roughly what one QP step takes from the bits; used to search, not to predict
 
 
-def make_environment(settings: MiniGopTraining, videos: list[Video]) -> InProcess | Foreign:
+def make_environment(settings: MiniGopTraining, videos: list[TrainingVideo]) -> TrainingEnv | ForeignEncoderEnv:
     if settings.encoder is None:
-        return InProcess(settings, videos)
-    from reelrl.encode.minigop.foreign import Foreign
+        return TrainingEnv(settings, videos)
+    from reelrl.encode.minigop.foreign import ForeignEncoderEnv
 
-    return Foreign(settings, videos)
+    return ForeignEncoderEnv(settings, videos)
 
 
 def base_of(settings: MiniGopTraining) -> str | None:
@@ -48,53 +48,47 @@ def base_of(settings: MiniGopTraining) -> str | None:
     return settings.base or default
 
 
-def drawn_rate(rates: tuple[float, float], chance: np.random.Generator) -> float:
+def drawn_rate(rates: tuple[float, float], rng: np.random.Generator) -> float:
     """A rate from the range, evenly in octaves."""
-    return float(np.exp2(chance.uniform(*np.log2(rates))))
+    return float(np.exp2(rng.uniform(*np.log2(rates))))
 
 
-class InProcess(MiniGopQpEnv):
+class TrainingEnv(MiniGopQpEnv):
     """The environment of `encode`, over videos with options of their own."""
 
-    def __init__(self, settings: MiniGopTraining, videos: list[Video]) -> None:
+    def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo]) -> None:
         self.training, self.videos = settings, videos
         super().__init__(
             [video.open(settings.frames) for video in videos],
             qps=settings.qps,
             encoder=encoder_settings(settings, videos),
             guide=base_of(settings),
+            max_delta=settings.max_delta,
         )
         self._baselines = read_baseline(Path(settings.baseline_stats)) if settings.baseline_stats else {}
         self._near: dict[tuple[int, float], int] = {}  # crf's QP by video and budget
 
-    def draw_kbps(self, index: int, chance: np.random.Generator) -> float:
+    def draw_kbps(self, index: int, rng: np.random.Generator) -> float:
         """The rate that the video's options name, else one drawn: from the range, or by what crf would spend."""
         named, rates = self.videos[index].kbps, self.training.kbps
         if named is not None:
             return named
         if rates is not None:
-            return drawn_rate(rates, chance)
+            return drawn_rate(rates, rng)
         low, high = self.training.qps
-        qp = int(chance.integers(low, high + 1))
+        qp = int(rng.integers(low, high + 1))
         drawn = self._prepared[index].kbps_at(qp)
         self._near[index, drawn] = qp
         return drawn
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        index, kbps = int((options or {})["clip"]), float((options or {})["kbps"])
-        self._options["start_qp"] = self._start_qp(index, kbps)
-        observation, info = super().reset(seed=seed, options=options)
-        if self._source is not None:
-            self._account = Account(self._curve(index, kbps), self._source.episode)
-        return observation, info
+    def _open(self, number: int, kbps: float) -> InProcessSource:
+        self._options["start_qp"] = self._start_qp(number, kbps)
+        return super()._open(number, kbps)
 
-    def _curve(self, index: int, kbps: float) -> RdCurve:
+    def _curve(self, number: int, kbps: float, source: InProcessSource) -> RdCurve:  # noqa: ARG002
         """What the encoder alone gives at the budget: probes around it, or the points of --baseline-stats."""
-        prepared = self._prepared[index]
-        clip, qp = prepared.clip, self._crf_near(index, kbps)
-        if (index, qp) not in self._curves:
-            self._curves[index, qp] = RdCurve(clip, replace(prepared.settings, qp=qp))
-        own = self._curves[index, qp]
+        clip = self._prepared[number].clip
+        own = self._curve_around(number, self._crf_near(number, kbps))
         points = self._baselines.get(clip.name) or (self._baselines and self._baselines.get(clip.content_hash))
         return MeasuredCurve.through(points, like=own, clip=clip) if points else own
 
@@ -112,12 +106,9 @@ class InProcess(MiniGopQpEnv):
     def _start_qp(self, index: int, kbps: float) -> int | None:
         """Where the video's first pass stood, if it has one; a pass for one rate says little about another."""
         video, prepared = self.videos[index], self._prepared[index]
-        found = video.start_qp(prepared.clip, prepared.settings, kbps)
+        logged_qp = video.start_qp(prepared.clip, prepared.settings, kbps)
         low, high = self.training.kbps or (0, 1)
-        return found if video.kbps is not None or low == high else None
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return super().step(np.asarray(action) * (self.training.max_delta / MAX_DELTA))
+        return logged_qp if video.kbps is not None or low == high else None
 
     def write_outputs(self) -> None:
         """What the video's options ask for of the last episode: the stream, a line per frame, a log."""
@@ -134,7 +125,7 @@ class InProcess(MiniGopQpEnv):
             coded.log.save(options["--stat-out"])
 
 
-def encoder_settings(settings: MiniGopTraining, videos: list[Video]) -> EncoderSettings:
+def encoder_settings(settings: MiniGopTraining, videos: list[TrainingVideo]) -> EncoderSettings:
     """Of the encoder in this process."""
     presets = {video.options["--preset"] for video in videos if "--preset" in video.options}
     if len(presets) > 1:

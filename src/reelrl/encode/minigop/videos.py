@@ -31,7 +31,7 @@ _FIRST_PASS_S = 3600.0
 
 
 @dataclass(frozen=True)
-class Video:
+class TrainingVideo:
     """One thing to code. `options` are an encoder's own flags and their values, in order; empty for a clip by name."""
 
     name: str
@@ -87,18 +87,18 @@ class Video:
             )
 
 
-def parse_video(text: str) -> Video:
+def parse_video(text: str) -> TrainingVideo:
     """The video that "--input|in.yuv|--o|out.ivf" means."""
     words = [word.strip() for word in text.split("|")]
     pairs = list(zip(words[::2], words[1::2], strict=False))
     wrong = next((flag for flag, _ in pairs if not flag.startswith("--")), None)
     if len(words) % 2 or wrong is not None:
-        found = f"{wrong!r} stands where a flag should" if wrong else f"{words[-1]!r} has no value"
-        raise ConfigError(f"--videos: {found}; write flags and values in turn, --input|in.yuv|--bitrate|500")
+        fault = f"{wrong!r} stands where a flag should" if wrong else f"{words[-1]!r} has no value"
+        raise ConfigError(f"--videos: {fault}; write flags and values in turn, --input|in.yuv|--bitrate|500")
     options = {flag.replace("_", "-"): value for flag, value in pairs}
     if "--input" not in options:
         raise ConfigError(f"--videos {text!r} has no --input; name the file to code")
-    return Video(Path(options["--input"]).stem, options)
+    return TrainingVideo(Path(options["--input"]).stem, options)
 
 
 def data_set(pattern: str, stat_dir: str | None, out_dir: str | None) -> tuple[str, ...]:
@@ -120,8 +120,8 @@ def data_set(pattern: str, stat_dir: str | None, out_dir: str | None) -> tuple[s
 
 def _log_of(path: Path, folder: Path) -> Path:
     """The first-pass log of a video: a file of its stem, whatever the ending; else where it will be made."""
-    found = sorted(folder.glob(f"{glob.escape(path.stem)}.*"))
-    return found[0] if found else folder / f"{path.stem}.log"
+    logs = sorted(folder.glob(f"{glob.escape(path.stem)}.*"))
+    return logs[0] if logs else folder / f"{path.stem}.log"
 
 
 def _number(flag: str, text: str) -> float:
