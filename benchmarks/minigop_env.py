@@ -14,9 +14,9 @@ from reelrl.content.sources import open_clip
 from reelrl.encode import encode_packets
 from reelrl.encode.minigop.controllers.rules import RateModel
 from reelrl.encode.minigop.env import MiniGopQpEnv
-from reelrl.encode.minigop.preparation import Preparation
 from reelrl.encode.minigop.record import by_number
 from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source.preparation import Preparation
 
 CLIP = "generated:street?size=352x288&frames=97"
 KBPS = 300.0

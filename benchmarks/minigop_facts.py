@@ -20,12 +20,12 @@ from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.features import analyse, clip_features
 from reelrl.encode.minigop.controllers.bits import LEAST_INTRA, STILL
 from reelrl.encode.minigop.controllers.rules import CrfReplay
-from reelrl.encode.minigop.preparation import Preparation
-from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.record import by_number
 from reelrl.encode.minigop.run import run_controller
-from reelrl.encode.minigop.source import LOW_DELAY
-from reelrl.encode.minigop.starting_qp import SampleEncode, sample_encode
+from reelrl.encode.minigop.source.in_process import LOW_DELAY
+from reelrl.encode.minigop.source.preparation import Preparation
+from reelrl.encode.minigop.source.probe import probe
+from reelrl.encode.minigop.source.starting_qp import SampleEncode, sample_encode
 from reelrl.report.bd_rate import Point, bd_rate
 
 if TYPE_CHECKING:

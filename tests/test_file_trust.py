@@ -476,8 +476,8 @@ def test_no_json_that_we_read_imports_anything(canary: Canary) -> None:
     from reelrl.act.recording.maps import MapPlan
     from reelrl.encode.handshake.folder import HandshakeFolder
     from reelrl.encode.handshake.messages import file_name
-    from reelrl.encode.minigop.baseline import read_baseline
     from reelrl.encode.minigop.controllers.imitation import Imitation
+    from reelrl.encode.minigop.evaluation.baseline import read_baseline
     from reelrl.see.race.results import Results
     from reelrl.stream.data.ladders import read_ladder
     from reelrl.stream.data.traces import read_trace

@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 
 from reelrl import names
 from reelrl.encode import EncoderSettings
-from reelrl.encode.minigop.source import LOW_DELAY
+from reelrl.encode.minigop.source.in_process import LOW_DELAY
 from tests.stream.helpers import bumpy_ladder, links
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from reelrl.encode.handshake.encoder_side import HandshakeEncoder
 from reelrl.encode.handshake.folder import TRAINER, HandshakeFolder
 from reelrl.encode.handshake.trainer_side import HandshakeSource
 from reelrl.encode.minigop.controllers.rules import CrfReplay
-from reelrl.encode.minigop.preparation import open_source
 from reelrl.encode.minigop.run import run_controller
-from reelrl.encode.minigop.source import RANDOM_ACCESS
+from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
+from reelrl.encode.minigop.source.preparation import open_source
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout, HandshakeError, RunError
 from tests.encode.handshake.handshakes import (
     CLIP,

@@ -207,8 +207,8 @@ def test_a_portable_checkpoint_has_a_step_and_a_state(tmp_path: Path) -> None:
 def test_every_reader_of_json_answers_a_thousand_brackets_with_an_error_of_ours(tmp_path: Path) -> None:
     from reelrl.act.recording.manifest import Manifest
     from reelrl.act.recording.maps import MapPlan
-    from reelrl.encode.minigop.baseline import read_baseline
     from reelrl.encode.minigop.controllers.imitation import Imitation
+    from reelrl.encode.minigop.evaluation.baseline import read_baseline
     from reelrl.stream.data.ladders import read_ladder
     from reelrl.stream.data.traces import read_trace
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
     from reelrl.encode.file.job import EncodeJob
-    from reelrl.encode.minigop.source import InProcessSource
+    from reelrl.encode.minigop.source.in_process import InProcessSource
 
 FAIR_PERCENT = 2.0  # of bytes; beyond, a difference in PSNR says little
 
@@ -117,7 +117,7 @@ def _check_output(path: Path) -> None:
 def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
     from reelrl.content.sources import open_clip
     from reelrl.encode.file.job import EncodeJob
-    from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS
+    from reelrl.encode.minigop.source.in_process import LOW_DELAY, RANDOM_ACCESS
 
     if args.bitrate is not None and not args.bitrate > 0:
         raise ConfigError(f"--bitrate {args.bitrate:g}; give kbit/s above zero")

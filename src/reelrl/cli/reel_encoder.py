@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _encode(args: argparse.Namespace) -> None:
     from reelrl.encode.handshake import reference_encoder as program
-    from reelrl.encode.minigop.pass_log import PassLog
+    from reelrl.encode.handshake.pass_log import PassLog
 
     job = _job(args)
     for path in (args.o, args.csv, args.stat_out):

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from reelrl.encode.handshake.trainer_side import HandshakeSource as HandshakeSource
     from reelrl.encode.minigop.controllers.learned import load_minigop_controller as load_minigop_controller
     from reelrl.encode.minigop.env import MiniGopQpEnv as MiniGopQpEnv
-    from reelrl.encode.minigop.preparation import open_source as open_source
     from reelrl.encode.minigop.protocols import MiniGopFeedback as MiniGopFeedback
     from reelrl.encode.minigop.protocols import MiniGopRequest as MiniGopRequest
     from reelrl.encode.minigop.run import run_controller as run_controller
+    from reelrl.encode.minigop.source.preparation import open_source as open_source
     from reelrl.encode.script.run import Script as Script
     from reelrl.encode.script.run import register_callbacks as register_callbacks
     from reelrl.encode.script.run import run as run
@@ -53,7 +53,7 @@ _HOMES = {
     "ZERO_MAP": "superblock.maps",
     "load_map_controller": "superblock.learned",
     "load_minigop_controller": "minigop.controllers.learned",
-    "open_source": "minigop.preparation",
+    "open_source": "minigop.source.preparation",
     "register_callbacks": "script.run",
     "run": "script.run",
     "run_controller": "minigop.run",

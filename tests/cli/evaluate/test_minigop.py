@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.cli.main import main
-from reelrl.encode.minigop.baseline import read_baseline
+from reelrl.encode.minigop.evaluation.baseline import read_baseline
 from tests.encode.fixtures import own_cache
 from tests.waiting import HANG_S, until
 

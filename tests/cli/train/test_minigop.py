@@ -18,11 +18,11 @@ import torch
 from reelrl.cli.main import main, with_dashes
 from reelrl.content.sources import open_clip
 from reelrl.encode.minigop.controllers.learned import LearnedMiniGop, load_minigop_controller
-from reelrl.encode.minigop.preparation import open_source
 from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source.preparation import open_source
 from reelrl.encode.minigop.state import NAMES
 from reelrl.encode.minigop.train import MiniGopTrainer
-from reelrl.encode.minigop.videos import data_set, parse_video
+from reelrl.encode.minigop.training.videos import data_set, parse_video
 from reelrl.errors import CheckpointError, ConfigError, ContentError
 from reelrl.runs import checkpoint_file, policy_file
 from reelrl.runs.folder import RunFolder

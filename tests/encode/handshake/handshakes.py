@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.content.write.video import IvfReader, write_video
-from reelrl.encode.minigop.preparation import open_source
-from reelrl.encode.minigop.source import LOW_DELAY
+from reelrl.encode.minigop.source.in_process import LOW_DELAY
+from reelrl.encode.minigop.source.preparation import open_source
 from tests.encode.makers import scene
 
 if TYPE_CHECKING:

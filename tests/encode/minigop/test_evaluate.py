@@ -13,9 +13,6 @@ from reelrl.content.quality import sse
 from reelrl.encode.codecs.decoding import decode
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip
-from reelrl.encode.minigop import encoder_modes as minigop_modes
-from reelrl.encode.minigop import play as minigop_play
-from reelrl.encode.minigop.baseline import read_baseline, write_baseline
 from reelrl.encode.minigop.evaluate import (
     Contestant,
     Protocol,
@@ -25,7 +22,10 @@ from reelrl.encode.minigop.evaluate import (
     open_sequence,
     with_anchors,
 )
-from reelrl.encode.minigop.summary import clip_results, rate_uses, warnings
+from reelrl.encode.minigop.evaluation import controller_encodes as minigop_play
+from reelrl.encode.minigop.evaluation import encoder_modes as minigop_modes
+from reelrl.encode.minigop.evaluation.baseline import read_baseline, write_baseline
+from reelrl.encode.minigop.evaluation.summary import clip_results, rate_uses, warnings
 from reelrl.errors import ConfigError, ContentError, ReelError
 from reelrl.report.verdicts import verdicts
 from tests.encode.makers import scene

@@ -59,11 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from reelrl.encode.minigop import baseline as minigop_baseline
     from reelrl.encode.minigop import evaluate as minigop
-    from reelrl.encode.minigop import oracle_share as minigop_share
-    from reelrl.encode.minigop import page as minigop_page
-    from reelrl.encode.minigop import summary as minigop_summary
+    from reelrl.encode.minigop.evaluation import baseline as minigop_baseline
+    from reelrl.encode.minigop.evaluation import oracle_share as minigop_share
+    from reelrl.encode.minigop.evaluation import page as minigop_page
+    from reelrl.encode.minigop.evaluation import summary as minigop_summary
     from reelrl.report.verdicts import verdicts
     from reelrl.storage.files import writable_folder
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 def _protocol(args: argparse.Namespace) -> Protocol:
     from reelrl.encode.codecs.settings import EncoderSettings
     from reelrl.encode.minigop.evaluate import Protocol
-    from reelrl.encode.minigop.preparation import HEADROOM
+    from reelrl.encode.minigop.source.preparation import HEADROOM
 
     if args.vmaf:
         from reelrl.content.quality import vmaf_program

@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from reelrl.agents.ppo import use_threads
     from reelrl.encode.minigop.train import MiniGopTrainer
-    from reelrl.encode.minigop.videos import TrainingVideo, parse_video
+    from reelrl.encode.minigop.training.videos import TrainingVideo, parse_video
 
     use_threads(args.threads)
     settings, seed = _settings(args)
@@ -140,7 +140,7 @@ def _settings(args: argparse.Namespace) -> tuple[MiniGopTraining, int]:
 
 def _videos(args: argparse.Namespace) -> dict[str, Any]:
     """The videos of --videos and of the data set, as an encoder's flags."""
-    from reelrl.encode.minigop.videos import data_set
+    from reelrl.encode.minigop.training.videos import data_set
 
     texts = list(args.videos or ())
     if args.use_dataset != (args.dataset_inputs is not None):

@@ -10,7 +10,7 @@ from reelrl.storage.files import explain_os_error, write_atomic
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reelrl.encode.minigop.source import InProcessSource
+    from reelrl.encode.minigop.source.in_process import InProcessSource
 
 
 def qp_file_text(source: InProcessSource) -> str:

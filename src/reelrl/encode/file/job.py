@@ -10,15 +10,15 @@ from reelrl.content.clip import Clip
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import Encoded, encode_clip
 from reelrl.encode.minigop.controllers.learned import load_minigop_controller
-from reelrl.encode.minigop.preparation import open_source
 from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source.preparation import open_source
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reelrl.encode.minigop.run import MiniGopRun
-    from reelrl.encode.minigop.source import InProcessSource
+    from reelrl.encode.minigop.source.in_process import InProcessSource
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from reelrl.encode.codecs import whole_clip as coding
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.whole_clip import Encoded
 from reelrl.encode.handshake.encoder_side import AskTrainer, HandshakeEncoder
-from reelrl.encode.minigop.pass_log import PassLog
-from reelrl.encode.minigop.preparation import open_source
-from reelrl.encode.minigop.probe import store_probe
+from reelrl.encode.handshake.pass_log import PassLog
 from reelrl.encode.minigop.run import run_controller
-from reelrl.encode.minigop.starting_qp import starting_qp
+from reelrl.encode.minigop.source.preparation import open_source
+from reelrl.encode.minigop.source.probe import store_probe
+from reelrl.encode.minigop.source.starting_qp import starting_qp
 from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:

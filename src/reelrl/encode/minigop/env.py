@@ -14,10 +14,10 @@ from reelrl import names
 from reelrl.content.clip import Clip
 from reelrl.encode.clip_choice import opened
 from reelrl.encode.minigop import record as minigop_record
-from reelrl.encode.minigop.preparation import Preparation
 from reelrl.encode.minigop.protocols import MAX_DELTA
 from reelrl.encode.minigop.reference import RdCurve
-from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource
+from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS, InProcessSource
+from reelrl.encode.minigop.source.preparation import Preparation
 from reelrl.encode.minigop.stepped_source import SteppedSource
 from reelrl.errors import ConfigError
 

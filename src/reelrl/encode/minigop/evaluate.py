@@ -17,10 +17,10 @@ from reelrl.content.clip import concatenate
 from reelrl.content.sources import open_clip
 from reelrl.encode.clip_choice import PRISTINE
 from reelrl.encode.codecs.settings import EncoderSettings
-from reelrl.encode.minigop.encoder_modes import MODES, crf_encode, mode_encode, structured
-from reelrl.encode.minigop.play import check_controller, controller_encode, is_privileged
-from reelrl.encode.minigop.preparation import HEADROOM
+from reelrl.encode.minigop.evaluation.controller_encodes import check_controller, controller_encode, is_privileged
+from reelrl.encode.minigop.evaluation.encoder_modes import MODES, crf_encode, mode_encode, structured
 from reelrl.encode.minigop.protocols import Goal
+from reelrl.encode.minigop.source.preparation import HEADROOM
 from reelrl.errors import ConfigError
 from reelrl.parallel import executor
 from reelrl.runs.progress import Progress
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from reelrl.content.clip import Clip
-    from reelrl.encode.minigop.encode_cache import Encode
+    from reelrl.encode.minigop.evaluation.encode_cache import Encode
 
 ANCHORS: dict[Goal, tuple[str, ...]] = {"vbr": ("vbr1", "vbr2", "crf"), "cbr": ("cbr", "crf")}
 """Whom everybody is compared with under each goal."""

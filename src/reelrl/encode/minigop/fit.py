@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop.controllers.imitation import Example, Imitation, fit, misfit
 from reelrl.encode.minigop.evaluate import Contestant, Protocol, beginning, encode_all
-from reelrl.encode.minigop.preparation import Preparation
+from reelrl.encode.minigop.source.preparation import Preparation
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode import record
-from reelrl.encode.minigop.source import control_of
+from reelrl.encode.minigop.source.in_process import control_of
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reelrl.content.frame import Frame
     from reelrl.encode.codecs.settings import EncoderSettings
     from reelrl.encode.codecs.whole_clip import Decision
-    from reelrl.encode.minigop.source import InProcessSource
+    from reelrl.encode.minigop.source.in_process import InProcessSource
 
 
 def record_of(source: InProcessSource, *, video: str, seed: int | None, totals: dict[str, Any]) -> dict[str, Any]:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.content.quality import psnr_from_sse
-from reelrl.encode.minigop.plan import spans_of
-from reelrl.encode.minigop.probe import probe
+from reelrl.encode.minigop.source.plan import spans_of
+from reelrl.encode.minigop.source.probe import probe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.content.clip import Clip
     from reelrl.encode.codecs.settings import EncoderSettings
-    from reelrl.encode.minigop.baseline import BaselinePoint
+    from reelrl.encode.minigop.evaluation.baseline import BaselinePoint
     from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopFeedback
     from reelrl.encode.minigop.run import MiniGopRun
 

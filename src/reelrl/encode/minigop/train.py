@@ -23,9 +23,9 @@ from reelrl.agents.constrained_sac import MultiplierTerms
 from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
 from reelrl.agents.ppo import pick_device
 from reelrl.encode.codecs.backends import capabilities
-from reelrl.encode.minigop.source import RANDOM_ACCESS
+from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
 from reelrl.encode.minigop.state import NAMES
-from reelrl.encode.minigop.training_envs import TwoSided, base_of, make_environment
+from reelrl.encode.minigop.training.env import TwoSided, base_of, make_environment
 from reelrl.errors import ConfigError
 from reelrl.runs import checkpoint_file, policy_file
 from reelrl.runs.checkpoints import restoring
@@ -35,7 +35,7 @@ from reelrl.seeding import seed_for, stream
 from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
-    from reelrl.encode.minigop.videos import TrainingVideo
+    from reelrl.encode.minigop.training.videos import TrainingVideo
     from reelrl.runs.checkpoints import Checkpoint
     from reelrl.runs.folder import Run
 

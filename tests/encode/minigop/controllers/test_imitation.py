@@ -12,9 +12,9 @@ import pytest
 
 from reelrl.encode.minigop.controllers.imitation import INPUTS, Imitation, fit, inputs, misfit
 from reelrl.encode.minigop.controllers.learned import load_minigop_controller
-from reelrl.encode.minigop.preparation import open_source
 from reelrl.encode.minigop.protocols import MiniGopEpisode, PlannedMiniGop
 from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source.preparation import open_source
 from reelrl.errors import CheckpointError, ReelError
 from tests.encode.makers import scene
 

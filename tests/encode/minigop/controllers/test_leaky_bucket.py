@@ -13,11 +13,11 @@ from reelrl.content.clip import Clip, concatenate
 from reelrl.encode.minigop.controllers.bits import BitsModel, Pictures
 from reelrl.encode.minigop.controllers.leaky_bucket import LeakyBucket
 from reelrl.encode.minigop.evaluate import buffer_use
-from reelrl.encode.minigop.preparation import Preparation
 from reelrl.encode.minigop.protocols import Goal, MiniGopEpisode, MiniGopFeedback, MiniGopRequest, Situation
 from reelrl.encode.minigop.run import MiniGopRun, run_controller
-from reelrl.encode.minigop.source import LOW_DELAY
-from reelrl.encode.minigop.starting_qp import starting_qp
+from reelrl.encode.minigop.source.in_process import LOW_DELAY
+from reelrl.encode.minigop.source.preparation import Preparation
+from reelrl.encode.minigop.source.starting_qp import starting_qp
 from tests.encode.makers import scene
 
 SIZE, FRAMES = 8, 96

@@ -11,10 +11,10 @@ from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.oracle import DirectSearch
 from reelrl.encode.minigop.controllers.rules import Fixed, RateModel
 from reelrl.encode.minigop.evaluate import Contestant
-from reelrl.encode.minigop.preparation import Preparation
 from reelrl.encode.minigop.reference import RdCurve
 from reelrl.encode.minigop.run import MiniGopRun, run_controller
-from reelrl.encode.minigop.source import RANDOM_ACCESS
+from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
+from reelrl.encode.minigop.source.preparation import Preparation
 from reelrl.errors import ConfigError
 from tests.encode.makers import scene
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from reelrl.encode.minigop.controllers.rules import RateModel
 from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop, Situation
-from reelrl.encode.minigop.source import RANDOM_ACCESS
-from reelrl.encode.minigop.starting_qp import SampleEncode, sample_encode
+from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
+from reelrl.encode.minigop.source.starting_qp import SampleEncode, sample_encode
 from tests.encode.makers import scene
 
 SIZE, LAG = 16, 2

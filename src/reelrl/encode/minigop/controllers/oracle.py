@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reelrl.encode.minigop.controllers.rules import Fixed, RateModel
-from reelrl.encode.minigop.preparation import HEADROOM
 from reelrl.encode.minigop.protocols import OCTAVES_PER_QP
 from reelrl.encode.minigop.reference import RdCurve
 from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source.preparation import HEADROOM
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reelrl.encode.minigop.preparation import Preparation
     from reelrl.encode.minigop.protocols import MiniGopEpisode, Situation
     from reelrl.encode.minigop.run import MiniGopRun
-    from reelrl.encode.minigop.source import InProcessSource
+    from reelrl.encode.minigop.source.in_process import InProcessSource
+    from reelrl.encode.minigop.source.preparation import Preparation
 
 
 class DirectSearch:

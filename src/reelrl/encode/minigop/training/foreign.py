@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.handshake.trainer_side import HandshakeSource
-from reelrl.encode.minigop.baseline import read_baseline
 from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.rules import CrfReplay
+from reelrl.encode.minigop.evaluation.baseline import read_baseline
 from reelrl.encode.minigop.reference import MeasuredCurve
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.minigop.stepped_source import SteppedSource
-from reelrl.encode.minigop.training_envs import base_of, drawn_rate
+from reelrl.encode.minigop.training.env import base_of, drawn_rate
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from reelrl.encode.minigop.train import MiniGopTraining
-    from reelrl.encode.minigop.videos import TrainingVideo
+    from reelrl.encode.minigop.training.videos import TrainingVideo
 
 REFERENCE_DELTAS = (-4.0, 4.0)
 

@@ -10,7 +10,7 @@ import pytest
 from reelrl.cli.main import main
 from reelrl.encode.minigop.controllers.imitation import Imitation
 from reelrl.encode.minigop.evaluate import Contestant, RatePoint
-from reelrl.encode.minigop.oracle_share import oracle_of, shares
+from reelrl.encode.minigop.evaluation.oracle_share import oracle_of, shares
 from reelrl.errors import ConfigError
 from reelrl.report.intervals import quotient_interval
 

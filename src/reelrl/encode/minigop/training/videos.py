@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from reelrl.content.clip import Clip
 from reelrl.content.sources import open_clip, parse_rate, parse_size
 from reelrl.encode.file.job import EncodeJob
+from reelrl.encode.handshake.pass_log import PassLog
 from reelrl.encode.handshake.reference_encoder import first_pass
-from reelrl.encode.minigop.pass_log import PassLog
 from reelrl.errors import ConfigError, ContentError, EncoderError
 from reelrl.storage.files import writable_folder
 

@@ -10,23 +10,23 @@ import gymnasium
 import numpy as np
 
 from reelrl.encode.codecs.whole_clip import Encoded
+from reelrl.encode.handshake.pass_log import PassLog
 from reelrl.encode.handshake.reference_encoder import Coded
-from reelrl.encode.minigop.baseline import read_baseline
 from reelrl.encode.minigop.controllers.rules import DEFAULTS
 from reelrl.encode.minigop.env import MiniGopQpEnv
-from reelrl.encode.minigop.pass_log import PassLog
+from reelrl.encode.minigop.evaluation.baseline import read_baseline
 from reelrl.encode.minigop.reference import MeasuredCurve
-from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS
-from reelrl.encode.minigop.starting_qp import starting_qp
+from reelrl.encode.minigop.source.in_process import LOW_DELAY, RANDOM_ACCESS
+from reelrl.encode.minigop.source.starting_qp import starting_qp
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from reelrl.encode.codecs.settings import EncoderSettings
-    from reelrl.encode.minigop.foreign import ForeignEncoderEnv
     from reelrl.encode.minigop.reference import RdCurve
-    from reelrl.encode.minigop.source import InProcessSource
+    from reelrl.encode.minigop.source.in_process import InProcessSource
     from reelrl.encode.minigop.train import MiniGopTraining
-    from reelrl.encode.minigop.videos import TrainingVideo
+    from reelrl.encode.minigop.training.foreign import ForeignEncoderEnv
+    from reelrl.encode.minigop.training.videos import TrainingVideo
 
 _OCTAVES_PER_QP = 0.1  # roughly what one QP step takes from the bits; used to search, not to predict
 
@@ -34,7 +34,7 @@ _OCTAVES_PER_QP = 0.1  # roughly what one QP step takes from the bits; used to s
 def make_environment(settings: MiniGopTraining, videos: list[TrainingVideo]) -> TrainingEnv | ForeignEncoderEnv:
     if settings.encoder is None:
         return TrainingEnv(settings, videos)
-    from reelrl.encode.minigop.foreign import ForeignEncoderEnv
+    from reelrl.encode.minigop.training.foreign import ForeignEncoderEnv
 
     return ForeignEncoderEnv(settings, videos)
 

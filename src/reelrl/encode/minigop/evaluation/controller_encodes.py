@@ -14,16 +14,17 @@ from reelrl.encode.features import frame_features
 from reelrl.encode.minigop.controllers.imitation import Imitation
 from reelrl.encode.minigop.controllers.learned import LearnedMiniGop, load_minigop_controller
 from reelrl.encode.minigop.controllers.oracle import DirectSearch
-from reelrl.encode.minigop.encode_cache import CpuClock, Encode, Stream, cached_encode
-from reelrl.encode.minigop.preparation import Preparation
+from reelrl.encode.minigop.evaluation.encode_cache import CpuClock, Encode, Stream, cached_encode
 from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source.preparation import Preparation
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
     from reelrl.encode.minigop.evaluate import Protocol
     from reelrl.encode.minigop.protocols import MiniGopController
 
-_CODE = ("controllers/bits", "plan", "preparation", "probe", "protocols", "source", "starting_qp", "state")
+_SOURCE = ("in_process", "plan", "preparation", "probe", "starting_qp")
+_CODE = ("controllers/bits", "protocols", "state", *(f"source/{part}" for part in _SOURCE))
 """Modules between a controller's words and the encoder."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.encode.minigop.encoder_modes import MODES
+from reelrl.encode.minigop.evaluation.encoder_modes import MODES
 from reelrl.errors import ConfigError
 from reelrl.report.bd_rate import Method, Point, bd_rate
 from reelrl.report.intervals import Interval, mean_interval, quotient_interval

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.features import analyse, clip_features
-from reelrl.encode.minigop.plan import SCENE_CUT, spans_of
+from reelrl.encode.minigop.source.plan import SCENE_CUT, spans_of
 from reelrl.storage.cache import cached, json_of, key_of
 from reelrl.storage.files import cache_dir
 

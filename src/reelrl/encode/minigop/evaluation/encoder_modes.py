@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.encode.codecs.settings import RateControl, Structure
 from reelrl.encode.codecs.whole_clip import encode_packets, fresh_first_pass
-from reelrl.encode.minigop.encode_cache import CpuClock, Encode, Stream, cached_encode
+from reelrl.encode.minigop.evaluation.encode_cache import CpuClock, Encode, Stream, cached_encode
 from reelrl.encode.minigop.protocols import Goal
 
 if TYPE_CHECKING:

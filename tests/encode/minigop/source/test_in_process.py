@@ -14,12 +14,12 @@ from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.file.export import read_qp_file, write_qp_file, zones_text
 from reelrl.encode.minigop.controllers.leaky_bucket import LeakyBucket
 from reelrl.encode.minigop.controllers.rules import CrfReplay, Fixed, RateModel
-from reelrl.encode.minigop.plan import layers_of, spans_of
-from reelrl.encode.minigop.preparation import Preparation, open_source
-from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.record import record_of, replay
 from reelrl.encode.minigop.run import run_controller
-from reelrl.encode.minigop.source import LOW_DELAY, RANDOM_ACCESS, Rounding
+from reelrl.encode.minigop.source.in_process import LOW_DELAY, RANDOM_ACCESS, Rounding
+from reelrl.encode.minigop.source.plan import layers_of, spans_of
+from reelrl.encode.minigop.source.preparation import Preparation, open_source
+from reelrl.encode.minigop.source.probe import probe
 from reelrl.errors import ConfigError
 from tests.encode.makers import bytes_of, scene, squared_error
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.codecs.backends import capabilities
-from reelrl.encode.minigop.plan import Plan, features_of, layers_of, spans_of
-from reelrl.encode.minigop.probe import probe
 from reelrl.encode.minigop.protocols import OCTAVES_PER_QP, Goal, MiniGopEpisode, PlannedMiniGop
-from reelrl.encode.minigop.source import RANDOM_ACCESS, InProcessSource, clipped, least_lag
-from reelrl.encode.minigop.starting_qp import FirstSample, SampleEncode, near, sample_encode
+from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS, InProcessSource, clipped, least_lag
+from reelrl.encode.minigop.source.plan import Plan, features_of, layers_of, spans_of
+from reelrl.encode.minigop.source.probe import probe
+from reelrl.encode.minigop.source.starting_qp import FirstSample, SampleEncode, near, sample_encode
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:

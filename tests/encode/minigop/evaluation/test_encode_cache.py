@@ -7,7 +7,7 @@ import pytest
 
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip
-from reelrl.encode.minigop.encode_cache import Encode, Stream, cached_encode, encode_key, measured
+from reelrl.encode.minigop.evaluation.encode_cache import Encode, Stream, cached_encode, encode_key, measured
 from reelrl.storage.cache import keep
 from reelrl.storage.files import cache_dir
 from tests.encode.makers import scene

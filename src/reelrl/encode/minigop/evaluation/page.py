@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reelrl.encode.minigop.encoder_modes import MODES
-from reelrl.encode.minigop.summary import rate_rows
+from reelrl.encode.minigop.evaluation.encoder_modes import MODES
+from reelrl.encode.minigop.evaluation.summary import rate_rows
 from reelrl.report import bd_page, page
 from reelrl.report.charts import Axis, Line, line_chart, line_style
 from reelrl.report.forest import bd_forest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.encode.minigop.evaluate import RatePoint
-    from reelrl.encode.minigop.summary import RateUse
+    from reelrl.encode.minigop.evaluation.summary import RateUse
     from reelrl.report.verdicts import ClipResult, Verdict
 
 _METHOD = (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reelrl.content.frame import Frame
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.whole_clip import Decision
-    from reelrl.encode.minigop.plan import Plan, Span
+    from reelrl.encode.minigop.source.plan import Plan, Span
 
 RANDOM_ACCESS = EncoderSettings(preset=8, rate_control="crf", structure="random_access", hierarchical_levels=4)
 LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay", hierarchical_levels=3)

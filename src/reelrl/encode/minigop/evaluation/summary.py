@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.encode.minigop.encoder_modes import MODES
 from reelrl.encode.minigop.evaluate import ANCHORS
+from reelrl.encode.minigop.evaluation.encoder_modes import MODES
 from reelrl.report.bd_rate import Method, Point, bd_rate
 from reelrl.report.intervals import Interval, mean_interval
 from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown, write_csv

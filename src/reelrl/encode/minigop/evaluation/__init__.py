@@ -1,0 +1,1 @@
+"""How mini-GOP controllers are judged: encodes of everybody, verdicts, the page."""
