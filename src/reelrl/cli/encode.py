@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     begin_s = time.monotonic()
     _check_output(Path(args.output))
     job, watch = _job(args)
+    # Before the first pass: a clip that is read and written at once would be lost.
     for path in (args.output, args.export_qpfile, args.export_zones):
         refuse_overwriting(path, *job.clip.files)
     policy = args.policy or DEFAULTS[args.structure]
@@ -78,13 +79,17 @@ def run(args: argparse.Namespace) -> int:
         "deltas": list(done.deltas),
     }
     if args.compare:
+        # At the rate that was the target, not the one that was spent: both are then off by their own error.
         facts["compare"] = _compare(job, done.episode.kbps, watch)
-    output.as_json(facts) if args.json else _tell(facts)
+    output.as_json(facts) if args.json else _print(facts)
     return 0
 
 
-class _Watch:
-    """Shows how many frames of a clip have been read, pass by pass."""
+class _ReadProgress:
+    """Shows how many frames of a clip have been read, pass by pass.
+
+    Reading is what all passes have in common, also those that are made deep inside.
+    """
 
     def __init__(self, clip: Clip) -> None:
         self.clip = replace(clip, start_reading=self._read)
@@ -114,7 +119,7 @@ def _check_output(path: Path) -> None:
         raise ContentError(f"cannot write {path}: there is no folder {path.parent}; make it, or choose another")
 
 
-def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
+def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress]:
     from reelrl.content.sources import open_clip
     from reelrl.encode.file.job import EncodeJob
     from reelrl.encode.minigop.source.in_process import LOW_DELAY, RANDOM_ACCESS
@@ -124,8 +129,9 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _Watch]:
     clip = open_clip(args.clip)
     if args.frames:
         clip = clip.window(0, min(args.frames, clip.frame_count))
-    watch = _Watch(clip)
+    watch = _ReadProgress(clip)
     low_delay = args.structure == "low_delay"
+    # Structure and hierarchical levels are those that policies were trained and judged in.
     settings = replace(
         LOW_DELAY if low_delay else RANDOM_ACCESS, preset=args.preset, keyint=args.keyint, threads=args.threads
     )
@@ -142,7 +148,7 @@ def _export(source: InProcessSource, args: argparse.Namespace) -> None:
             write(source, Path(path))
 
 
-def _compare(job: EncodeJob, kbps: float, watch: _Watch) -> dict[str, Any]:
+def _compare(job: EncodeJob, kbps: float, watch: _ReadProgress) -> dict[str, Any]:
     """The encoder's own rate control at the same bitrate, or its own crf."""
     with watch.phase("compare"):
         own = job.alone()
@@ -158,7 +164,7 @@ def _figures(encoded: Any, target_kbps: float) -> dict[str, float]:
     }
 
 
-def _tell(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any]) -> None:
     passes = "one pass" if facts["passes"] == 1 else f"{facts['passes']} passes"
     output.line("policy", facts["policy"], passes, f"{len(facts['deltas'])} mini-GOPs", duration(facts["seconds"]))
     output.line("coded", facts["output"], f"{facts['frames']} frames", *_shown(facts))

@@ -4,7 +4,7 @@
         write_somehow(temporary)                   # ends well: fsync, rename; fails: removed
     write_atomic("meta.json", text)
 
-Failures of the file system become one of our errors, `ContentError` unless told otherwise.
+Failures of the file system become one of our errors, `ContentError` unless the caller names another.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def writable_folder(path: str | Path, *, error: type[ReelError] = ContentError) 
 
 
 def cache_dir() -> Path:
-    """Where features and made clips are kept: `REELRL_CACHE`, else ~/.cache/reelrl. Not created here."""
+    """Where features and made clips are cached: `REELRL_CACHE`, else ~/.cache/reelrl. Not created here."""
     named = os.environ.get("REELRL_CACHE")
     if named:
         return Path(named).expanduser()

@@ -14,8 +14,8 @@ from reelrl.encode.codecs.decoding import decode
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.minigop.evaluate import (
-    Contestant,
-    Protocol,
+    MiniGopContestant,
+    MiniGopEvaluationPlan,
     RatePoint,
     buffer_use,
     encode_all,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
 
 QUICK = EncoderSettings(preset=10, keyint=33)
-REPLAY = Contestant.parse("replay=crf-replay")
+REPLAY = MiniGopContestant.parse("replay=crf-replay")
 
 
 @cache
@@ -44,8 +44,8 @@ def clips() -> tuple[Clip, ...]:
     return scene(frames=20), scene("cuts", frames=20)
 
 
-def protocol(goal: str = "vbr") -> Protocol:
-    return Protocol(goal=goal, qps=(30, 38, 46, 54), encoder=QUICK)  # type: ignore[arg-type]
+def protocol(goal: str = "vbr") -> MiniGopEvaluationPlan:
+    return MiniGopEvaluationPlan(goal=goal, qps=(30, 38, 46, 54), encoder=QUICK)  # type: ignore[arg-type]
 
 
 @cache
@@ -129,7 +129,7 @@ def faked(error_percent: float, clip: str = "a", contestant: str = "mine", **cha
 
 def test_errors_of_both_signs_do_not_cancel() -> None:
     made = [faked(-4), faked(4), faked(10, "b"), faked(-6, "b"), *of("crf")]
-    (use,) = rate_uses([Contestant("mine", "crf-replay")], made, "vbr")
+    (use,) = rate_uses([MiniGopContestant("mine", "crf-replay")], made, "vbr")
     assert use.error is not None
     assert use.error.mean == pytest.approx(6)
     assert use.bias == pytest.approx(1)
@@ -138,7 +138,7 @@ def test_errors_of_both_signs_do_not_cancel() -> None:
 
 
 def test_crf_has_no_target_to_miss() -> None:
-    (use,) = rate_uses([Contestant("crf", "crf")], of("crf"), "vbr")
+    (use,) = rate_uses([MiniGopContestant("crf", "crf")], of("crf"), "vbr")
     assert (use.error, use.error_p95, use.slower) == (None, None, 1.0)
 
 
@@ -153,7 +153,7 @@ def test_a_reader_is_told_what_differs() -> None:
 
 
 def test_frames_are_late_only_where_a_buffer_was_promised() -> None:
-    crf = [Contestant("crf", "crf")]
+    crf = [MiniGopContestant("crf", "crf")]
     assert rate_uses(crf, of("crf"), "vbr")[0].late is None
     assert rate_uses(crf, of("crf", "cbr"), "cbr")[0].late is not None
 
@@ -189,7 +189,7 @@ def test_clips_can_follow_each_other() -> None:
     ],
 )
 def test_contestants_are_parsed(text: str, name: str, spec: str, for_clip: str) -> None:
-    found = Contestant.parse(text)
+    found = MiniGopContestant.parse(text)
     assert (found.name, found.spec, found.for_clip(scene())) == (name, spec, for_clip)
 
 
@@ -204,14 +204,14 @@ def test_contestants_are_parsed(text: str, name: str, spec: str, for_clip: str) 
 )
 def test_wrong_contestants_are_refused_before_anything_is_encoded(names: list[str], goal: str, match: str) -> None:
     with pytest.raises(ReelError, match=match):
-        encode_all([Contestant.parse(name) for name in names], clips(), protocol(goal))
+        encode_all([MiniGopContestant.parse(name) for name in names], clips(), protocol(goal))
 
 
 def test_wrong_protocols_are_refused() -> None:
     with pytest.raises(ConfigError, match="use vbr or cbr"):
         protocol("abr")
     with pytest.raises(ConfigError, match="1 QPs"):
-        Protocol(qps=(30,))
+        MiniGopEvaluationPlan(qps=(30,))
     with pytest.raises(ConfigError, match="two clips"):
         encode_all([REPLAY], [clips()[0]] * 2, protocol())
 

@@ -1,6 +1,6 @@
 """Compare mini-GOP controllers with the encoder's own rate controls by BD-rate and by how well rates are met.
 
-reel evaluate minigop                                      the usual controllers, clips of the test split
+reel evaluate minigop                                      the default controllers, clips of the test split
 reel evaluate minigop --goal cbr                           low delay within a buffer, against the encoder's cbr
 reel evaluate minigop --controllers sac=runs/0007          a trained run besides
 reel evaluate minigop --controllers 'mine=policies/without-{source}.safetensors' --split all
@@ -9,7 +9,7 @@ reel evaluate minigop --clips bbb_480x270+bloom_480x270    clips one after the o
 reel evaluate minigop --only crf --split train --baseline crf.json     the curves that training compares with
 
 Controllers are names, run folders, policy files or "package.module:Class"; {source} stands for the source of the clip.
-Encodes are kept: a killed evaluation goes on where it stood. Writes points.csv, clips.csv, summary.json, index.html.
+Encodes are cached: a killed evaluation goes on where it stood. Writes points.csv, clips.csv, summary.json, index.html.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
 
     from reelrl.content.clip import Clip
-    from reelrl.encode.minigop.evaluate import Contestant, Protocol
+    from reelrl.encode.minigop.evaluate import MiniGopContestant, MiniGopEvaluationPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,28 +67,29 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.report.verdicts import verdicts
     from reelrl.storage.files import writable_folder
 
-    folder = writable_folder(args.out)
-    how = _protocol(args)
+    folder = writable_folder(args.out)  # before hours of encodes, not after them
+    plan = _plan(args)
     contestants = _contestants(args)
     clips = chosen_clips(args)
-    everyone = minigop.with_anchors(contestants, how.goal)
+    everyone = minigop.with_anchors(contestants, plan.goal)
+    # Asked for now, because a share of nobody's gain would be noticed only after the encodes.
     oracle = minigop_share.oracle_of(everyone, args.share_over) if args.share_over else ""
-    points = minigop.encode_all(contestants, clips, how, args.jobs)
-    results = minigop_summary.clip_results(points, how.goal, how.metrics, args.method)
+    points = minigop.encode_all(contestants, clips, plan, args.jobs)
+    results = minigop_summary.clip_results(points, plan.goal, plan.metrics, args.method)
     summary = verdicts(results)
-    uses = minigop_summary.rate_uses(everyone, points, how.goal)
-    warned = minigop_summary.warnings(everyone, uses, how)
-    facts = _facts(args, how, clips, sum(point.seconds for point in points)) | {"warnings": warned}
+    uses = minigop_summary.rate_uses(everyone, points, plan.goal)
+    warned = minigop_summary.warnings(everyone, uses, plan)
+    facts = _facts(args, plan, clips, sum(point.seconds for point in points)) | {"warnings": warned}
     shares = minigop_share.shares(points, oracle, args.share_over, args.method) if oracle else []
     facts |= {"shares": [share.record() for share in shares]} if shares else {}
     minigop_summary.write_records(folder, points, results, summary, uses, facts)
     minigop_page.write_page(own_path(folder / "index.html"), points, results, summary, uses, facts)
     if args.baseline:
-        minigop_baseline.write_baseline(Path(args.baseline), points, how)
+        minigop_baseline.write_baseline(Path(args.baseline), points, plan)
     if args.json:
         output.as_json(minigop_summary.as_record(summary, uses, facts))
         return 0
-    print(minigop_summary.tables(summary, uses, how.goal))
+    print(minigop_summary.tables(summary, uses, plan.goal))
     if shares:
         print(f"\n{minigop_share.table(shares)}")
     for warning in warned:
@@ -97,16 +98,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _protocol(args: argparse.Namespace) -> Protocol:
+def _plan(args: argparse.Namespace) -> MiniGopEvaluationPlan:
     from reelrl.encode.codecs.settings import EncoderSettings
-    from reelrl.encode.minigop.evaluate import Protocol
+    from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan
     from reelrl.encode.minigop.source.preparation import HEADROOM
 
     if args.vmaf:
         from reelrl.content.quality import vmaf_program
 
         vmaf_program()  # complain now, not after the first encode
-    return Protocol(
+    return MiniGopEvaluationPlan(
         goal=args.goal,
         qps=options.numbers("--qps", args.qps),
         frames=args.frames,
@@ -118,10 +119,10 @@ def _protocol(args: argparse.Namespace) -> Protocol:
     )
 
 
-def _contestants(args: argparse.Namespace) -> list[Contestant]:
-    from reelrl.encode.minigop.evaluate import USUAL, Contestant
+def _contestants(args: argparse.Namespace) -> list[MiniGopContestant]:
+    from reelrl.encode.minigop.evaluate import DEFAULT_CONTROLLERS, MiniGopContestant
 
-    return [Contestant.parse(text) for text in args.only or [*USUAL[args.goal], *args.controllers]]
+    return [MiniGopContestant.parse(text) for text in args.only or [*DEFAULT_CONTROLLERS[args.goal], *args.controllers]]
 
 
 def chosen_clips(args: argparse.Namespace) -> list[Clip]:
@@ -134,22 +135,22 @@ def chosen_clips(args: argparse.Namespace) -> list[Clip]:
     return [clip for side in sides for clip in split_clips(side) if not clip.source.startswith("atari:")]
 
 
-def _facts(args: argparse.Namespace, how: Protocol, clips: list[Clip], seconds: float) -> dict[str, Any]:
+def _facts(args: argparse.Namespace, plan: MiniGopEvaluationPlan, clips: list[Clip], seconds: float) -> dict[str, Any]:
     from reelrl.encode import capabilities
     from reelrl.encode.minigop.evaluate import ANCHORS
 
-    settings = how.settings
+    settings = plan.settings
     structure = settings.structure.replace("_", " ")
     return {
-        "goal": how.goal,
-        "anchors": list(ANCHORS[how.goal]),
-        "clips": {clip.name: min(clip.frame_count, how.frames or clip.frame_count) for clip in clips},
+        "goal": plan.goal,
+        "anchors": list(ANCHORS[plan.goal]),
+        "clips": {clip.name: min(clip.frame_count, plan.frames or clip.frame_count) for clip in clips},
         "qps": args.qps,
         "encoder": f"{settings.backend} {capabilities(settings.backend).version}, preset {settings.preset}, "
         f"{structure}, mini-GOPs of {2**settings.levels}, keyint {settings.keyint}, {settings.threads} thread",
-        "buffer_s": how.buffer_s,
-        "headroom": how.headroom,
-        "metrics": list(how.metrics),
+        "buffer_s": plan.buffer_s,
+        "headroom": plan.headroom,
+        "metrics": list(plan.metrics),
         "method": args.method,
         "seed": args.seed,
         "cpu_s": round(seconds, 1),

@@ -1,11 +1,11 @@
-"""Fit a rule that imitates the direct search: how mini-GOPs should differ, from what probe and analysis tell.
+"""Fit a rule that imitates the direct search: how mini-GOPs should differ, from what probe and analysis know.
 
 reel fit minigop -o imitation.json                                 on clips of the training split
 reel fit minigop --split all -o 'policies/without-{source}.json'   a rule per source, which has not seen that source
 reel evaluate minigop --controllers 'imitation=policies/without-{source}.json' --split all
 reel encode in.y4m -o out.mkv --policy imitation.json --bitrate 500
 
-The search codes each clip some thirty times per rate, so clips are cut to --frames. Encodes are kept. What "unseen"
+The search codes each clip some thirty times per rate, so clips are cut to --frames. Encodes are cached. What "unseen"
 says is how much of the variance of the searched offsets rules explain on sources that they were not fitted to.
 """
 
@@ -39,31 +39,31 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.cli.evaluate.minigop import chosen_clips
     from reelrl.encode.codecs.settings import EncoderSettings
     from reelrl.encode.minigop.controllers.imitation import INPUTS
-    from reelrl.encode.minigop.evaluate import Protocol, for_source
+    from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan, for_source
     from reelrl.encode.minigop.fit import fitted, leave_one_out, search
 
-    how = Protocol(
+    plan = MiniGopEvaluationPlan(
         qps=options.numbers("--qps", args.qps),
         frames=args.frames,
         encoder=EncoderSettings(preset=args.preset, keyint=args.keyint),
     )
     clips = chosen_clips(args)
     refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
-    found = search(clips, how, args.jobs)
+    searches = search(clips, plan, args.jobs)
     facts = {"command": shlex.join(["reel", *sys.argv[1:]])}
-    rule, unseen = fitted(found, args.ridge, facts), None
+    rule, unseen = fitted(searches, args.ridge, facts), None
     for_each = "{source}" in args.output
-    if for_each or len({each.source for each in found}) > 1:
-        rules, unseen = leave_one_out(found, args.ridge, facts)
+    if for_each or len({each.source for each in searches}) > 1:
+        rules, unseen = leave_one_out(searches, args.ridge, facts)
     for source, each in rules.items() if for_each else [("", rule)]:
         each.save(for_source(args.output, source))
     weights = dict(zip(INPUTS, rule.weights.tolist(), strict=True))
     if args.json:
-        output.as_json({"weights": weights, "unseen": unseen, "searched": len(found), **rule.facts})
+        output.as_json({"weights": weights, "unseen": unseen, "searched": len(searches), **rule.facts})
         return 0
     for name, weight in weights.items():
         output.line("weight", name, f"{weight:+.3f}")
-    output.line("fitted", f"{len(found)} searches", f"{len(rule.facts['clips'])} clips")
+    output.line("fitted", f"{len(searches)} searches", f"{len(rule.facts['clips'])} clips")
     if unseen is not None:
         output.line("unseen", f"{unseen:.0%} of the variance", "on sources left out in turn")
     output.next_command(f"reel evaluate minigop --controllers {shlex.quote('imitation=' + args.output)}")

@@ -51,7 +51,7 @@ SETTINGS = {
     "device": "device",
     "baseline_stats": "baseline_stats",
 }
-# What a resumed run may be told anew.
+# What may be set anew for a resumed run.
 CONTINUED = ("epochs", "ckpt_dir", "ckpt_interval", "save_replay_buffer", "device")
 
 

@@ -3,7 +3,7 @@
 crf encodes at a few QPs ──► target rates of a clip ──► everybody else at those rates ──► RatePoints
 
 A contestant is one of the encoder's own rate controls or a controller of ours over the same encoder at the same
-settings. Encodes are kept on disk, so an evaluation that was killed goes on where it stood.
+settings. Encodes are cached, so an evaluation that was killed goes on where it stood.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ if TYPE_CHECKING:
 ANCHORS: dict[Goal, tuple[str, ...]] = {"vbr": ("vbr1", "vbr2", "crf"), "cbr": ("cbr", "crf")}
 """Whom everybody is compared with under each goal."""
 
-USUAL: dict[Goal, tuple[str, ...]] = {"vbr": ("crf-replay", "auto-boost", "rate-model"), "cbr": ("leaky-bucket",)}
-"""Controllers that are always looked at."""
+DEFAULT_CONTROLLERS: dict[Goal, tuple[str, ...]] = {
+    "vbr": ("crf-replay", "auto-boost", "rate-model"),
+    "cbr": ("leaky-bucket",),
+}
+"""Who is compared where nobody else was asked for."""
 
-LEAST_KBPS = 1
+LEAST_KBPS = 1  # a target is a whole number of kbit/s, and a still picture may take less than half of one
 
 
 @dataclass(frozen=True)
-class Contestant:
+class MiniGopContestant:
     """A line of the table. `{source}` in a spec stands for the source of the clip, so that a policy that was fitted
     without that source can be taken for each.
     """
@@ -51,10 +54,10 @@ class Contestant:
     spec: str
 
     @staticmethod
-    def parse(text: str) -> Contestant:
+    def parse(text: str) -> MiniGopContestant:
         """`pi`, `runs/0007`, `policies/without-{source}.safetensors`, each with `name=` before it if you like."""
         name, equals, spec = text.partition("=")
-        return Contestant(name, spec) if equals else Contestant(text, text)
+        return MiniGopContestant(name, spec) if equals else MiniGopContestant(text, text)
 
     @property
     def is_mode(self) -> bool:
@@ -70,15 +73,18 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """goal        "vbr": the whole clip's bits, in random access; "cbr": within a buffer, in low delay
-    qps            of the crf encodes that the target rates of a clip come from
-    frames         of each clip, from its beginning; 0 for all
-    buffer_s       of the leaky bucket that late frames are counted by
-    headroom       QP steps by which sessions of controllers are opened above their probe's, in random access
+class MiniGopEvaluationPlan:
+    """What everybody is put through alike.
+
+    goal      "vbr": the whole clip's bits, in random access; "cbr": within a buffer, in low delay
+    qps       of the crf encodes that the target rates of a clip come from
+    frames    of each clip, from its beginning; 0 for all
+    buffer_s  of the leaky bucket that late frames are counted by
+    headroom  QP steps by which sessions of controllers are opened above their probe's, in random access
     """
 
     goal: Goal = "vbr"
+    # Rates come from QPs, not from a list of kbit/s: so every clip is judged where its own quality lies.
     qps: tuple[int, ...] = (28, 34, 40, 46, 52)
     frames: int = 0
     encoder: EncoderSettings = EncoderSettings(preset=8, keyint=161)  # noqa: RUF009 - frozen
@@ -150,24 +156,26 @@ class RatePoint:
 
 
 def encode_all(
-    contestants: Sequence[Contestant], clips: Sequence[Clip], how: Protocol, jobs: int = 1
+    contestants: Sequence[MiniGopContestant], clips: Sequence[Clip], plan: MiniGopEvaluationPlan, jobs: int = 1
 ) -> list[RatePoint]:
     """Every contestant on every clip at every rate, anchors included; crf comes first."""
-    everyone = with_anchors(contestants, how.goal)
-    _check(everyone, clips, how)
-    windows = [beginning(clip, how) for clip in clips]
+    everyone = with_anchors(contestants, plan.goal)
+    _check(everyone, clips, plan)
+    windows = [beginning(clip, plan) for clip in clips]
     others = [contestant for contestant in everyone if contestant.spec != "crf"]
     points: list[RatePoint] = []
-    total = len(windows) * len(how.qps) * (1 + len(others))
+    total = len(windows) * len(plan.qps) * (1 + len(others))
     with Progress("encode", total, unit="encodes") as progress, executor(jobs) as work:
+        # crf first, because everybody else's bitrates are what it spent.
         for batch in work.map(
-            _crf_points, [(clip, how) for clip in windows], name=lambda task: f"crf on {task[0].name}"
+            _crf_points, [(clip, plan) for clip in windows], name=lambda task: f"crf on {task[0].name}"
         ):
             points += batch
             progress.update(len(batch))
         targets = {(point.clip, point.qp): point.target_kbps for point in points}
+        # A task is all rates of a contestant on a clip, clip by clip: a process decodes a clip once for many encodes.
         tasks = [
-            (contestant, clip, {qp: targets[clip.name, qp] for qp in how.qps}, how)
+            (contestant, clip, {qp: targets[clip.name, qp] for qp in plan.qps}, plan)
             for clip in windows
             for contestant in others
         ]
@@ -177,10 +185,10 @@ def encode_all(
     return points
 
 
-def with_anchors(contestants: Sequence[Contestant], goal: Goal) -> list[Contestant]:
+def with_anchors(contestants: Sequence[MiniGopContestant], goal: Goal) -> list[MiniGopContestant]:
     """The contestants, after those that they are compared with."""
     given = {contestant.name for contestant in contestants}
-    return [Contestant(name, name) for name in ANCHORS[goal] if name not in given] + list(contestants)
+    return [MiniGopContestant(name, name) for name in ANCHORS[goal] if name not in given] + list(contestants)
 
 
 def for_source(path: str, source: str) -> str:
@@ -194,11 +202,11 @@ def open_sequence(name: str) -> Clip:
     return parts[0] if len(parts) == 1 else concatenate(parts, name)
 
 
-def beginning(clip: Clip, how: Protocol) -> Clip:
+def beginning(clip: Clip, plan: MiniGopEvaluationPlan) -> Clip:
     """As much of a clip as is coded."""
-    if not how.frames or how.frames >= clip.frame_count:
+    if not plan.frames or plan.frames >= clip.frame_count:
         return clip
-    return replace(clip.window(0, how.frames), name=clip.name)
+    return replace(clip.window(0, plan.frames), name=clip.name)
 
 
 def buffer_use(frame_bytes: Sequence[int], fps: Fraction, kbps: float, buffer_s: float) -> tuple[int, float]:
@@ -215,7 +223,7 @@ def buffer_use(frame_bytes: Sequence[int], fps: Fraction, kbps: float, buffer_s:
     return late, peak_s
 
 
-def _check(everyone: Sequence[Contestant], clips: Sequence[Clip], how: Protocol) -> None:
+def _check(everyone: Sequence[MiniGopContestant], clips: Sequence[Clip], plan: MiniGopEvaluationPlan) -> None:
     """Complain about what cannot be before anything is encoded."""
     for kind, names in (("contestants", [c.name for c in everyone]), ("clips", [c.name for c in clips])):
         for name in names:
@@ -223,9 +231,9 @@ def _check(everyone: Sequence[Contestant], clips: Sequence[Clip], how: Protocol)
                 hint = "; name them: NAME=SPEC" if kind == "contestants" else "; name each once"
                 raise ConfigError(f"two {kind} are called {name!r}{hint}")
     for contestant in everyone:
-        if contestant.is_mode and how.goal not in MODES[contestant.spec].goals:
+        if contestant.is_mode and plan.goal not in MODES[contestant.spec].goals:
             raise ConfigError(
-                f"{contestant.spec} has no part in the goal {how.goal}; it is for {MODES[contestant.spec].goals[0]}"
+                f"{contestant.spec} has no part in the goal {plan.goal}; it is for {MODES[contestant.spec].goals[0]}"
             )
         if not contestant.is_mode:
             for spec in {contestant.for_clip(clip) for clip in clips}:
@@ -240,30 +248,30 @@ def _in_memory(clip: Clip) -> Clip:
     return loaded
 
 
-def _crf_points(task: tuple[Clip, Protocol]) -> list[RatePoint]:
-    clip, how = _in_memory(task[0]), task[1]
+def _crf_points(task: tuple[Clip, MiniGopEvaluationPlan]) -> list[RatePoint]:
+    clip, plan = _in_memory(task[0]), task[1]
     points = []
-    for qp in how.qps:
-        made = crf_encode(clip, how.settings, qp, with_vmaf=how.with_vmaf)
-        points.append(_point("crf", clip, qp, max(LEAST_KBPS, round(made.kbps)), made, how))
+    for qp in plan.qps:
+        made = crf_encode(clip, plan.settings, qp, with_vmaf=plan.with_vmaf)
+        points.append(_point("crf", clip, qp, max(LEAST_KBPS, round(made.kbps)), made, plan))
     return points
 
 
-def _points(task: tuple[Contestant, Clip, dict[int, int], Protocol]) -> list[RatePoint]:
-    contestant, lazy, targets, how = task
+def _points(task: tuple[MiniGopContestant, Clip, dict[int, int], MiniGopEvaluationPlan]) -> list[RatePoint]:
+    contestant, lazy, targets, plan = task
     clip = _in_memory(lazy)
     points = []
     for qp, kbps in targets.items():
         if contestant.is_mode:
-            made = mode_encode(clip, how.settings, contestant.spec, kbps, with_vmaf=how.with_vmaf)
+            made = mode_encode(clip, plan.settings, contestant.spec, kbps, with_vmaf=plan.with_vmaf)
         else:
-            made = controller_encode(contestant.for_clip(clip), clip, how, kbps)
-        points.append(_point(contestant.name, clip, qp, kbps, made, how))
+            made = controller_encode(contestant.for_clip(clip), clip, plan, kbps)
+        points.append(_point(contestant.name, clip, qp, kbps, made, plan))
     return points
 
 
-def _point(name: str, clip: Clip, qp: int, kbps: int, made: Encode, how: Protocol) -> RatePoint:
-    late, peak_s = buffer_use(made.frame_bytes, clip.fps, kbps, how.buffer_s)
+def _point(name: str, clip: Clip, qp: int, kbps: int, made: Encode, plan: MiniGopEvaluationPlan) -> RatePoint:
+    late, peak_s = buffer_use(made.frame_bytes, clip.fps, kbps, plan.buffer_s)
     return RatePoint(
         contestant=name,
         clip=clip.name,

@@ -1,7 +1,7 @@
-"""Mini-GOP QP control: what an encoder asks before each mini-GOP, what it is told, what came of it.
+"""Mini-GOP QP control: what an encoder asks before each mini-GOP, the answer, and what came of it.
 
 Whoever codes (`MiniGopSource`: the encoder in this process, or a foreign one behind files in a folder) asks with a
-`MiniGopRequest`, is told a delta on its own QP pyramid, and later gives a `MiniGopFeedback`. Whoever decides
+`MiniGopRequest`, gets a delta on its own QP pyramid, and later gives a `MiniGopFeedback`. Whoever decides
 (`MiniGopController`: the encoder's own choice, a heuristic, a trained agent) sees a `Situation` and names the delta.
 """
 

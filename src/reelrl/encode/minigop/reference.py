@@ -39,8 +39,8 @@ class RdCurve:
         middle = min(max(settings.qp, 1 + CURVE_STEP), 63 - CURVE_STEP)
         probes = [probe(clip, replace(settings, qp=middle + step)) for step in (-CURVE_STEP, 0, CURVE_STEP)]
         pixels = clip.width * clip.height
-        psnr = np.array([[psnr_from_sse(error, pixels) for error in found.sse.tolist()] for found in probes])
-        rates = np.log2([found.total_bits for found in probes])
+        psnr = np.array([[psnr_from_sse(error, pixels) for error in made.sse.tolist()] for made in probes])
+        rates = np.log2([made.total_bits for made in probes])
         self._lowest, self._highest = float(rates.min()), float(rates.max())
         curve: list[float] = np.polyfit(rates, psnr.mean(1), 2).tolist()
         self._a, self._b, self._c = curve

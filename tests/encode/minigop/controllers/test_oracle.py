@@ -9,7 +9,7 @@ import pytest
 
 from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.oracle import DirectSearch
-from reelrl.encode.minigop.controllers.rules import Fixed, RateModel
+from reelrl.encode.minigop.controllers.rules import FixedDeltas, RateModel
 from reelrl.encode.minigop.evaluate import Contestant
 from reelrl.encode.minigop.reference import RdCurve
 from reelrl.encode.minigop.run import MiniGopRun, run_controller
@@ -88,4 +88,4 @@ def test_the_search_codes_in_sessions_like_the_one_it_decides_for() -> None:
     oracle.study(prepared(), headroom=0)
     found = run_controller(prepared().source(kbps=KBPS, headroom=0), oracle)
     assert found.bits == oracle._run(oracle.deltas).bits
-    assert found.bits != run_controller(prepared().source(kbps=KBPS), Fixed(oracle.deltas)).bits
+    assert found.bits != run_controller(prepared().source(kbps=KBPS), FixedDeltas(oracle.deltas)).bits

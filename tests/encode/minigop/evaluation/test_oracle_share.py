@@ -9,7 +9,7 @@ import pytest
 
 from reelrl.cli.main import main
 from reelrl.encode.minigop.controllers.imitation import Imitation
-from reelrl.encode.minigop.evaluate import Contestant, RatePoint
+from reelrl.encode.minigop.evaluate import MiniGopContestant, RatePoint
 from reelrl.encode.minigop.evaluation.oracle_share import oracle_of, shares
 from reelrl.errors import ConfigError
 from reelrl.report.intervals import quotient_interval
@@ -55,7 +55,7 @@ def test_a_quotient_of_equal_parts_has_no_spread() -> None:
 
 
 def test_a_share_needs_one_oracle_and_a_base_that_is_there() -> None:
-    search, model = Contestant.parse("direct-search"), Contestant.parse("rate-model")
+    search, model = MiniGopContestant.parse("direct-search"), MiniGopContestant.parse("rate-model")
     assert oracle_of([model, search], "rate-model") == "direct-search"
     with pytest.raises(ConfigError, match="no oracle"):
         oracle_of([model], "rate-model")

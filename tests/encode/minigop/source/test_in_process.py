@@ -13,7 +13,7 @@ from reelrl.encode import EncoderSettings, encode_packets
 from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.file.export import read_qp_file, write_qp_file, zones_text
 from reelrl.encode.minigop.controllers.leaky_bucket import LeakyBucket
-from reelrl.encode.minigop.controllers.rules import CrfReplay, Fixed, RateModel
+from reelrl.encode.minigop.controllers.rules import CrfReplay, FixedDeltas, RateModel
 from reelrl.encode.minigop.record import record_of, replay
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.minigop.source.in_process import LOW_DELAY, RANDOM_ACCESS, Rounding
@@ -118,7 +118,7 @@ def test_a_pass_is_coded_again_to_the_same_bytes_from_its_record(settings: Encod
     prepared = Preparation(CLIP, replace(settings, keyint=20))
     deltas = [0.4 * (-1) ** number * number for number in range(len(spans_of(44, prepared.settings)))]
     source = prepared.source(kbps=90, start_qp=41)
-    run = run_controller(source, Fixed(deltas))
+    run = run_controller(source, FixedDeltas(deltas))
     record = record_of(source, video="nowhere", seed=3, totals={})
     assert replay(record, CLIP) == bytes_of(run.packets)
     with pytest.raises(ConfigError, match="no record"):
@@ -127,7 +127,7 @@ def test_a_pass_is_coded_again_to_the_same_bytes_from_its_record(settings: Encod
 
 def test_a_qp_file_gives_a_plain_session_the_same_bytes(tmp_path) -> None:  # type: ignore[no-untyped-def]
     source = open_source(CLIP, QUICK, kbps=90, start_qp=41)
-    run = run_controller(source, Fixed((2.0, -1.3, 0.2, 0.0, 1.0, -2.0)))
+    run = run_controller(source, FixedDeltas((2.0, -1.3, 0.2, 0.0, 1.0, -2.0)))
     write_qp_file(source, tmp_path / "qps.txt")
     qps = read_qp_file(tmp_path / "qps.txt")
     again = encode_packets(CLIP, source.settings, lambda number, _: {"qp": qps[number]})

@@ -96,8 +96,8 @@ def _matrices(examples: Sequence[Example]) -> tuple[NDArray[np.float64], NDArray
     for episode, deltas in examples:
         if episode.plan is None or len(episode.plan) != len(deltas):
             raise CheckpointError(f"{episode.clip}: {len(deltas)} deltas, but the plan is another; search it anew")
-        found = inputs(episode, episode.plan)
-        seen.append(found - found.mean(0))
+        rows = inputs(episode, episode.plan)
+        seen.append(rows - rows.mean(0))
         wanted.append(np.array(deltas) - np.mean(deltas))
     return np.concatenate(seen), np.concatenate(wanted)
 

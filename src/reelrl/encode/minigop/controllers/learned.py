@@ -63,8 +63,8 @@ class LearnedMiniGop:
             self.base.reset(seed, episode)
 
     def act(self, situation: Situation) -> float:
-        usual = 0.0 if self.base is None else float(self.base.act(situation))
-        return usual + self.max_delta * float(self.policy.act(observation(situation, usual))[0])
+        guide = 0.0 if self.base is None else float(self.base.act(situation))
+        return guide + self.max_delta * float(self.policy.act(observation(situation, guide))[0])
 
 
 def load_minigop_controller(name: str, corrected_by: tuple[Path, ...] = ()) -> MiniGopController:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reelrl.encode.minigop.controllers.rules import Fixed, RateModel
+from reelrl.encode.minigop.controllers.rules import FixedDeltas, RateModel
 from reelrl.encode.minigop.protocols import OCTAVES_PER_QP
 from reelrl.encode.minigop.reference import RdCurve
 from reelrl.encode.minigop.run import run_controller
@@ -67,8 +67,8 @@ class DirectSearch:
                 for mg in range(len(best)):
                     for move in (step, -step):
                         tried = (*best[:mg], best[mg] + move, *best[mg + 1 :])
-                        if (found := self._score(tried)) > score:
-                            best, score, improved = tried, found, True
+                        if (tried_score := self._score(tried)) > score:
+                            best, score, improved = tried, tried_score, True
                             break
         return best
 
@@ -88,7 +88,7 @@ class DirectSearch:
 
     def _run(self, deltas: tuple[float, ...]) -> MiniGopRun:
         if deltas not in self._seen:
-            run = run_controller(self._source(), Fixed(deltas))
+            run = run_controller(self._source(), FixedDeltas(deltas))
             self._seen[deltas] = replace(run, packets=())
             self.encodes += 1
         return self._seen[deltas]

@@ -28,7 +28,7 @@ _LARGEST_MOVE, _LARGEST_CHASE = 1.5, 4.0
 _SMALLEST_MSE = 0.05  # of 8-bit levels: below, pictures are all but perfect and their differences mean nothing
 
 
-class Fixed:
+class FixedDeltas:
     """Deltas chosen beforehand."""
 
     privileged = False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.encode.minigop.evaluate import Protocol, RatePoint
+    from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan, RatePoint
 
 SCHEMA = 1
 
@@ -39,7 +39,7 @@ class BaselinePoint:
     ssim_y: float
 
 
-def write_baseline(path: Path, points: Sequence[RatePoint], how: Protocol) -> None:
+def write_baseline(path: Path, points: Sequence[RatePoint], plan: MiniGopEvaluationPlan) -> None:
     """The crf points of an evaluation, clip by clip."""
     clips: dict[str, Any] = {}
     for point in points:
@@ -47,12 +47,12 @@ def write_baseline(path: Path, points: Sequence[RatePoint], how: Protocol) -> No
             continue
         facts = {"content_hash": point.content_hash, "frames": point.frames, "points": []}
         ssim = 1 - 10 ** (-point.quality["ssim_db"] / 10)
-        found = {"qp": point.qp, "kbps": point.kbps, "psnr_y": point.quality["psnr_y"], "ssim_y": ssim}
-        clips.setdefault(point.clip, facts)["points"].append(found)
-    settings = how.settings
+        record = {"qp": point.qp, "kbps": point.kbps, "psnr_y": point.quality["psnr_y"], "ssim_y": ssim}
+        clips.setdefault(point.clip, facts)["points"].append(record)
+    settings = plan.settings
     encoder = f"{settings.backend} {capabilities(settings.backend).version}"
-    record = {"schema": SCHEMA, "encoder": encoder, "settings": to_mapping(settings), "clips": clips}
-    write_atomic(path, json.dumps(record, indent=2) + "\n")
+    whole = {"schema": SCHEMA, "encoder": encoder, "settings": to_mapping(settings), "clips": clips}
+    write_atomic(path, json.dumps(whole, indent=2) + "\n")
 
 
 def read_baseline(path: Path) -> dict[str, list[BaselinePoint]]:
@@ -63,8 +63,8 @@ def read_baseline(path: Path) -> dict[str, list[BaselinePoint]]:
             raise ContentError(f"{path} has schema {record['schema']}, this version reads {SCHEMA}; write it anew")
         curves: dict[str, list[BaselinePoint]] = {}
         for name, clip in record["clips"].items():
-            found = [BaselinePoint(**{key: each[key] for key in _FIELDS}) for each in clip["points"]]
-            curves[name] = curves[clip["content_hash"]] = found
+            points = [BaselinePoint(**{key: each[key] for key in _FIELDS}) for each in clip["points"]]
+            curves[name] = curves[clip["content_hash"]] = points
     except OSError as error:
         raise ContentError(explain_os_error(error, path, "read")) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

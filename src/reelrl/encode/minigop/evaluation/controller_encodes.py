@@ -1,4 +1,4 @@
-"""A mini-GOP controller plays a clip at a bitrate, once: the encode is kept under all that it depends on."""
+"""A clip at a bitrate by a mini-GOP controller, made once: the encode is cached by all that it depends on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reelrl.encode.minigop.source.preparation import Preparation
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
-    from reelrl.encode.minigop.evaluate import Protocol
+    from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan
     from reelrl.encode.minigop.protocols import MiniGopController
 
 _SOURCE = ("in_process", "plan", "preparation", "probe", "starting_qp")
@@ -28,23 +28,23 @@ _CODE = ("controllers/bits", "protocols", "state", *(f"source/{part}" for part i
 """Modules between a controller's words and the encoder."""
 
 
-def controller_encode(spec: str, clip: Clip, how: Protocol, kbps: float) -> Encode:
-    """What the controller makes of the clip at a bitrate; probe pass and analysis are charged, kept or not."""
-    settings = replace(how.settings, ssim=True)
+def controller_encode(spec: str, clip: Clip, plan: MiniGopEvaluationPlan, kbps: float) -> Encode:
+    """What the controller makes of the clip at a bitrate; probe pass and analysis are charged, cached or not."""
+    settings = replace(plan.settings, ssim=True)
 
     def make_stream() -> Stream:
         controller, prepared = load_minigop_controller(spec), Preparation(clip, settings)
         if isinstance(controller, DirectSearch):
-            controller.study(prepared, how.headroom)
-        source = prepared.source(kbps=kbps, goal=how.goal, buffer_s=how.buffer_s, headroom=how.headroom)
-        run = run_controller(source, controller, how.seed)
+            controller.study(prepared, plan.headroom)
+        source = prepared.source(kbps=kbps, goal=plan.goal, buffer_s=plan.buffer_s, headroom=plan.headroom)
+        run = run_controller(source, controller, plan.seed)
         searched = controller.encodes if isinstance(controller, DirectSearch) else 0
         seconds = _analysis_s(clip) + source.probe_cpu_s + run.cpu_s
         return Stream(source.packets, seconds, run.episode.passes + 1 + searched, run.deltas)
 
-    asked = {"kbps": kbps, "goal": how.goal, "buffer_s": how.buffer_s, "seed": how.seed, "headroom": how.headroom}
+    asked = {"kbps": kbps, "goal": plan.goal, "buffer_s": plan.buffer_s, "seed": plan.seed, "headroom": plan.headroom}
     decisions = {"by": identity(spec)} | asked
-    return cached_encode(clip, settings, decisions, make_stream, with_vmaf=how.with_vmaf)
+    return cached_encode(clip, settings, decisions, make_stream, with_vmaf=plan.with_vmaf)
 
 
 def check_controller(spec: str) -> None:

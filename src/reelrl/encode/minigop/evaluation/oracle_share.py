@@ -16,7 +16,7 @@ from reelrl.report.verdicts import aligned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reelrl.encode.minigop.evaluate import Contestant, RatePoint
+    from reelrl.encode.minigop.evaluate import MiniGopContestant, RatePoint
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Share:
         return asdict(self) | {"saved": self.saved._asdict(), "share": self.share._asdict()}
 
 
-def oracle_of(contestants: Sequence[Contestant], base: str) -> str:
+def oracle_of(contestants: Sequence[MiniGopContestant], base: str) -> str:
     """The one contestant that knows too much; complains if there is none, or no such base."""
     oracles = [contestant.name for contestant in contestants if contestant.privileged]
     if len(oracles) != 1:
@@ -55,8 +55,8 @@ def shares(points: Sequence[RatePoint], oracle: str, base: str, method: Method =
         curve = curves.setdefault(point.contestant, {}).setdefault(point.clip, [])
         curve.append(Point(point.kbps, point.quality["psnr_y"]))
     saved = {
-        name: {clip: _saved(curves[base][clip], curve, method) for clip, curve in mine.items()}
-        for name, mine in curves.items()
+        name: {clip: _saved(curves[base][clip], curve, method) for clip, curve in by_clip.items()}
+        for name, by_clip in curves.items()
         if name != base and name not in MODES
     }
     return [_share(name, base, oracle, saved) for name in saved]
@@ -83,9 +83,9 @@ def _saved(base: Sequence[Point], ours: Sequence[Point], method: Method) -> floa
 
 def _share(name: str, base: str, oracle: str, saved: dict[str, dict[str, float | None]]) -> Share:
     both = {
-        clip: (mine, best)
-        for clip, mine in saved[name].items()
-        if mine is not None and (best := saved[oracle][clip]) is not None
+        clip: (own, best)
+        for clip, own in saved[name].items()
+        if own is not None and (best := saved[oracle][clip]) is not None
     }
     if not both:
         raise ConfigError(f"no clip has a BD-rate of both {name} and {oracle} over {base}; give more --qps")
@@ -96,5 +96,5 @@ def _share(name: str, base: str, oracle: str, saved: dict[str, dict[str, float |
         oracle=oracle,
         saved=mean_interval(ours),
         share=quotient_interval(ours, best),
-        clips={clip: mine for clip, (mine, _) in both.items()},
+        clips={clip: own for clip, (own, _) in both.items()},
     )

@@ -59,29 +59,29 @@ def write_page(
     write_atomic(path, page.page(headline, f"{sure} {scope}", body, kicker="reel evaluate minigop"))
 
 
-def _warnings(found: Sequence[str]) -> Html:
-    if not found:
+def _warnings(notes: Sequence[str]) -> Html:
+    if not notes:
         return Html("")
-    lines = [tag("p", line, class_="note") for line in found]
+    lines = [tag("p", line, class_="note") for line in notes]
     return page.section("Before you compare", "What differs between rows.", *lines)
 
 
 def _against(anchor: str, summary: Sequence[Verdict], results: Sequence[ClipResult], uses: Sequence[RateUse]) -> Html:
     """BD-rates against one anchor: a table of all metrics, and a forest of PSNR-Y."""
-    mine = [each for each in summary if each.anchor == anchor]
-    metrics = list(dict.fromkeys(each.metric for each in mine))
-    found = {(each.contestant, each.metric): each for each in mine}
+    against = [each for each in summary if each.anchor == anchor]
+    metrics = list(dict.fromkeys(each.metric for each in against))
+    verdict_of = {(each.contestant, each.metric): each for each in against}
     rows = []
     for use in uses:
-        first = found.get((use.contestant, metrics[0]))
+        first = verdict_of.get((use.contestant, metrics[0]))
         if first is None:
             continue
         wins = f"{first.better} : {first.worse} (p {first.sign_p:.2g}, {first.wilcoxon_p:.2g})"
-        figures = [shown(found.get((use.contestant, metric))) for metric in metrics]
+        figures = [shown(verdict_of.get((use.contestant, metric))) for metric in metrics]
         rows.append([use.contestant, use.passes, *figures, wins])
     heads = ["contestant", "passes", *(METRIC_NAMES[metric] for metric in metrics), "clips won : lost (sign, Wilcoxon)"]
     chart = bd_forest(
-        [each for each in mine if each.metric == "psnr_y"], results, f"BD-rates by PSNR-Y against {anchor}"
+        [each for each in against if each.metric == "psnr_y"], results, f"BD-rates by PSNR-Y against {anchor}"
     )
     lead = "BD-rate in percent: mean over clips and 95 % interval."
     shape = page.figure(chart, "PSNR-Y: mean, interval, and every clip as a dot. Left of the line is a saving.")
@@ -92,12 +92,12 @@ def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
     """Two charts: absolute errors of each contestant in order, and on which side of the target it lies at each rate."""
     sizes, sides = [], []
     for number, use in enumerate(use for use in uses if use.error):
-        mine = [point for point in points if point.contestant == use.contestant]
-        errors = sorted(abs(point.error_percent) for point in mine)
+        own = [point for point in points if point.contestant == use.contestant]
+        errors = sorted(abs(point.error_percent) for point in own)
         places = [(100 * (rank + 1) / len(errors), error) for rank, error in enumerate(errors)]
         sizes.append(Line(use.contestant, places, **line_style(number) | {"marker": "none"}))
-        by_qp = {qp: [p.error_percent for p in mine if p.qp == qp] for qp in sorted({p.qp for p in mine})}
-        means = [(float(qp), sum(found) / len(found)) for qp, found in by_qp.items()]
+        by_qp = {qp: [p.error_percent for p in own if p.qp == qp] for qp in sorted({p.qp for p in own})}
+        means = [(float(qp), sum(errors) / len(errors)) for qp, errors in by_qp.items()]
         sides.append(Line(use.contestant, means, **line_style(number)))
     if not sizes:
         return Html("")
@@ -117,9 +117,9 @@ def _curves(points: Sequence[RatePoint], names: Sequence[str]) -> Html:
     for clip in dict.fromkeys(point.clip for point in points):
         lines = []
         for number, name in enumerate(names):
-            mine = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: p.kbps)
-            places = [(p.kbps, p.quality["psnr_y"]) for p in mine]
-            notes = [f"{name}: {p.kbps:.1f} of {p.target_kbps} kbit/s, {p.quality['psnr_y']:.2f} dB" for p in mine]
+            own = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: p.kbps)
+            places = [(p.kbps, p.quality["psnr_y"]) for p in own]
+            notes = [f"{name}: {p.kbps:.1f} of {p.target_kbps} kbit/s, {p.quality['psnr_y']:.2f} dB" for p in own]
             lines.append(Line(name, places, **line_style(number), notes=notes))
         by_clip[clip] = lines
     return bd_page.curves(by_clip, "psnr_y", "Every point is one encode; hold the pointer over it.")

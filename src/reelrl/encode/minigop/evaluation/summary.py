@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.encode.minigop.evaluate import Contestant, Protocol, RatePoint
+    from reelrl.encode.minigop.evaluate import MiniGopContestant, MiniGopEvaluationPlan, RatePoint
     from reelrl.encode.minigop.protocols import Goal
 
 FAR_OFF_PERCENT = 5.0
@@ -61,40 +61,44 @@ def clip_results(
     for point in points:
         curves.setdefault((point.contestant, point.clip), []).append(point)
     results = []
-    for (name, clip), ours in curves.items():
+    for (name, clip), own in curves.items():
         for anchor in ANCHORS[goal]:
             if name == anchor:
                 continue
             for metric in metrics:
-                found = bd_rate(_curve(curves[anchor, clip], metric), _curve(ours, metric), method)
-                one = ours[0]
-                results.append(ClipResult(name, anchor, metric, clip, one.source, one.split, one.pristine, found))
+                # Over the rates really spent, not those asked for: who misses a target gains nothing by it here.
+                change = bd_rate(_curve(curves[anchor, clip], metric), _curve(own, metric), method)
+                first = own[0]
+                results.append(
+                    ClipResult(name, anchor, metric, clip, first.source, first.split, first.pristine, change)
+                )
     return results
 
 
-def rate_uses(contestants: Sequence[Contestant], points: Sequence[RatePoint], goal: Goal) -> list[RateUse]:
+def rate_uses(contestants: Sequence[MiniGopContestant], points: Sequence[RatePoint], goal: Goal) -> list[RateUse]:
     """One for each contestant, in their order."""
     reference_s = sum(point.seconds for point in points if point.contestant == "crf")
     uses = []
     for contestant in contestants:
-        mine = [point for point in points if point.contestant == contestant.name]
-        seconds = sum(point.seconds for point in mine)
+        own = [point for point in points if point.contestant == contestant.name]
+        seconds = sum(point.seconds for point in own)
         has_target = contestant.spec != "crf"
-        errors = np.array([point.error_percent for point in mine])
+        errors = np.array([point.error_percent for point in own])
+        # Errors of one clip at its rates are alike: the interval is over clips, as that of BD-rates is.
         by_clip = [
-            np.mean([abs(point.error_percent) for point in mine if point.clip == clip])
-            for clip in dict.fromkeys(point.clip for point in mine)
+            np.mean([abs(point.error_percent) for point in own if point.clip == clip])
+            for clip in dict.fromkeys(point.clip for point in own)
         ]
         uses.append(
             RateUse(
                 contestant=contestant.name,
-                passes=_passes(mine),
+                passes=_passes(own),
                 error=mean_interval(np.array(by_clip)) if has_target else None,
                 bias=float(errors.mean()) if has_target else None,
                 error_p95=float(np.quantile(np.abs(errors), 0.95)) if has_target else None,
                 far_off=float((np.abs(errors) > FAR_OFF_PERCENT).mean()) if has_target else None,
-                late=_late(mine) if goal == "cbr" else None,
-                seconds=seconds / len(mine),
+                late=_late(own) if goal == "cbr" else None,
+                seconds=seconds / len(own),
                 slower=seconds / reference_s,
                 note=_note(contestant),
             )
@@ -102,22 +106,24 @@ def rate_uses(contestants: Sequence[Contestant], points: Sequence[RatePoint], go
     return uses
 
 
-def warnings(contestants: Sequence[Contestant], uses: Sequence[RateUse], how: Protocol) -> list[str]:
+def warnings(
+    contestants: Sequence[MiniGopContestant], uses: Sequence[RateUse], plan: MiniGopEvaluationPlan
+) -> list[str]:
     """What a reader must know before comparing rows. Doubts about single curves are in the verdicts."""
-    found = []
-    if how.encoder.threads > 1 and how.goal == "vbr":
-        found.append(f"vbr with {how.encoder.threads} threads gives other bytes each time: use one thread")
-    if len(set(how.qps)) < 4:
-        found.append(f"{len(set(how.qps))} rates: four make a curve to be trusted")
+    notes = []
+    if plan.encoder.threads > 1 and plan.goal == "vbr":
+        notes.append(f"vbr with {plan.encoder.threads} threads gives other bytes each time: use one thread")
+    if len(set(plan.qps)) < 4:
+        notes.append(f"{len(set(plan.qps))} rates: four make a curve to be trusted")
     passes = {use.contestant: use.passes for use in uses}
     for contestant in contestants:
-        for anchor in ANCHORS[how.goal]:
+        for anchor in ANCHORS[plan.goal]:
             ours, theirs = passes[contestant.name], passes[anchor]
             if not contestant.is_mode and ours != theirs and anchor != "crf":
-                found.append(f"{contestant.name} makes {ours} passes, {anchor} {theirs}")
+                notes.append(f"{contestant.name} makes {ours} passes, {anchor} {theirs}")
         if contestant.privileged:
-            found.append(f"{contestant.name} knows what no encoder could: an oracle, for comparison")
-    return found
+            notes.append(f"{contestant.name} knows what no encoder could: an oracle, for comparison")
+    return notes
 
 
 def tables(summary: Sequence[Verdict], uses: Sequence[RateUse], goal: Goal, metric: str = "psnr_y") -> str:
@@ -180,7 +186,7 @@ def _late(points: Sequence[RatePoint]) -> float:
     return sum(point.late_frames for point in points) / sum(point.frames for point in points)
 
 
-def _note(contestant: Contestant) -> str:
+def _note(contestant: MiniGopContestant) -> str:
     if contestant.is_mode:
         return MODES[contestant.spec].note
     return "oracle" if contestant.privileged else ""

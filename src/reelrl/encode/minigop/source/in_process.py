@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reelrl.content.frame import Frame
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.whole_clip import Decision
-    from reelrl.encode.minigop.source.plan import Plan, Span
+    from reelrl.encode.minigop.source.plan import ClipPlan, Span
 
 RANDOM_ACCESS = EncoderSettings(preset=8, rate_control="crf", structure="random_access", hierarchical_levels=4)
 LOW_DELAY = EncoderSettings(preset=8, rate_control="cqp", structure="low_delay", hierarchical_levels=3)
@@ -40,7 +40,7 @@ class InProcessSource:
     """
 
     def __init__(
-        self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: Plan, sample_cpu_s: float = 0.0
+        self, clip: Clip, settings: EncoderSettings, episode: MiniGopEpisode, plan: ClipPlan, sample_cpu_s: float = 0.0
     ) -> None:
         self.clip, self.settings, self.episode = clip, settings, episode
         self.packets: list[Packet] = []

@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClipPlan:
     """The mini-GOPs of a clip with the QPs that the encoder itself would give their pictures.
 
     layers       temporal layer of each picture, by mini-GOP
@@ -103,7 +103,7 @@ def described(analysis: FrameAnalysis, part: slice) -> dict[str, float]:
     cut_intra, cut_inter  where there is a cut: energies of these frames, the first of which has no predecessor
     """
     intra, inter, cuts = analysis.intra_energy[part], analysis.inter_energy[part], analysis.scene_cut[part]
-    found = {
+    features = {
         "intra": float(intra.mean()),
         "inter": float(inter.mean()),
         "motion": float(analysis.motion[part].mean()),
@@ -113,7 +113,7 @@ def described(analysis: FrameAnalysis, part: slice) -> dict[str, float]:
     }
     if (at := np.flatnonzero(cuts > SCENE_CUT)).size:
         new = slice(int(at[-1]), None)
-        found["cut_frames"] = float(len(intra[new]))
-        found["cut_intra"] = float(intra[new].mean())
-        found["cut_inter"] = float(inter[new][1:].mean()) if len(intra[new]) > 1 else 0.0
-    return found
+        features["cut_frames"] = float(len(intra[new]))
+        features["cut_intra"] = float(intra[new].mean())
+        features["cut_inter"] = float(inter[new][1:].mean()) if len(intra[new]) > 1 else 0.0
+    return features

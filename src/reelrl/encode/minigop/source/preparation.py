@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.minigop.protocols import OCTAVES_PER_QP, Goal, MiniGopEpisode, PlannedMiniGop
 from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS, InProcessSource, clipped, least_lag
-from reelrl.encode.minigop.source.plan import Plan, features_of, layers_of, spans_of
+from reelrl.encode.minigop.source.plan import ClipPlan, features_of, layers_of, spans_of
 from reelrl.encode.minigop.source.probe import probe
 from reelrl.encode.minigop.source.starting_qp import FirstSample, SampleEncode, near, sample_encode
 from reelrl.errors import ConfigError
@@ -34,7 +34,7 @@ _LEAST_OCTAVES, _MOST_OCTAVES = 0.04, 0.35  # of a QP step
 class _Start:
     """Where a pass begins; `dropped_cpu_s` is what a probe took that was made and not used."""
 
-    plan: Plan
+    plan: ClipPlan
     passes: int
     octaves_per_qp: float
     dropped_cpu_s: float = 0.0
@@ -45,12 +45,12 @@ class Preparation:
 
     def __init__(self, clip: Clip, settings: EncoderSettings = RANDOM_ACCESS) -> None:
         self.clip, self.settings = clip, _checked(settings).for_clip(clip)
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[int, ClipPlan] = {}
         self._sample: SampleEncode | FirstSample | None = None
         self._spans = spans_of(clip.frame_count, self.settings)
         self._features = features_of(self._spans, clip)
 
-    def plan(self, start_qp: int) -> Plan:
+    def plan(self, start_qp: int) -> ClipPlan:
         if start_qp not in self._plans:
             make = self._unprobed if self.settings.low_delay else self._probed
             self._plans[start_qp] = make(start_qp)
@@ -106,8 +106,8 @@ class Preparation:
         if settings.low_delay:
             settings = replace(settings, qp=plan.qp)
         else:
-            usual = plan.qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # where the pictures' QPs will be
-            settings = replace(settings, qp=clipped(round(usual) + headroom), picture_qp=True)
+            expected_qp = plan.qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # of the pictures, on average
+            settings = replace(settings, qp=clipped(round(expected_qp) + headroom), picture_qp=True)
         sample_cpu_s = 0.0 if self._sample is None else self._sample.cpu_s
         return InProcessSource(clip, settings, episode, plan, sample_cpu_s + start.dropped_cpu_s)
 
@@ -126,7 +126,7 @@ class Preparation:
         octaves_per_qp = _QP_PER_CRF * math.log2(plan.bits / again.bits) / (better - start_qp)
         return _Start(nearer, 2, octaves_per_qp, min(plan.probe_cpu_s, again.probe_cpu_s))
 
-    def _probed(self, qp: int) -> Plan:
+    def _probed(self, qp: int) -> ClipPlan:
         """Random access: every mini-GOP with what the encoder alone gave its pictures at this QP, and took for them."""
         probed = probe(self.clip, replace(self.settings, qp=qp))
         minigops = []
@@ -146,22 +146,22 @@ class Preparation:
                 )
             )
         layers = tuple(tuple(probed.layers[span.first : span.end].tolist()) for span in self._spans)
-        return Plan(self._spans, layers, tuple(minigops), probed.cpu_s)
+        return ClipPlan(self._spans, layers, tuple(minigops), probed.cpu_s)
 
-    def _unprobed(self, qp: int) -> Plan:
+    def _unprobed(self, qp: int) -> ClipPlan:
         """Low delay: all that is known beforehand is how the pictures look."""
         minigops = tuple(
             PlannedMiniGop(span.mg, span.gop, span.first, span.frames, qp, (qp,) * span.frames, features)
             for span, features in zip(self._spans, self._features, strict=True)
         )
         layers = tuple(layers_of(span, self._spans, self.settings.levels) for span in self._spans)
-        return Plan(self._spans, layers, minigops, 0.0)
+        return ClipPlan(self._spans, layers, minigops, 0.0)
 
-    def _octaves(self, plan: Plan, kbps: float) -> float:
+    def _octaves(self, plan: ClipPlan, kbps: float) -> float:
         """How far the probe's rate is above the budget."""
         return math.log2(plan.bits / self.clip.duration_s / 1000 / kbps)
 
-    def _better(self, plan: Plan, kbps: float) -> int:
+    def _better(self, plan: ClipPlan, kbps: float) -> int:
         """Another QP to probe at, where the probe's rate is so far off that deltas on its QPs would cost quality."""
         octaves, per_crf = self._octaves(plan, kbps), self._octaves_per_qp() / _QP_PER_CRF
         return plan.qp if abs(octaves) < _FAR_OCTAVES else near(plan.qp + octaves / per_crf)

@@ -61,7 +61,7 @@ def probe(clip: Clip, settings: EncoderSettings) -> Probe:
             packets = [replace(packet, recon=None) for packet in session.encode(clip)]
         return _probe_of(packets, time.process_time() - started)
 
-    return cached(_path(clip, settings), make, _FORMAT, lambda found: len(found.qps) == clip.frame_count)
+    return cached(_path(clip, settings), make, _FORMAT, lambda saved: len(saved.qps) == clip.frame_count)
 
 
 def store_probe(clip: Clip, settings: EncoderSettings, packets: Sequence[Packet], cpu_s: float) -> None:

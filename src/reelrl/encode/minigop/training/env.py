@@ -131,8 +131,8 @@ def encoder_settings(settings: MiniGopTraining, videos: list[TrainingVideo]) -> 
     if len(presets) > 1:
         raise ConfigError(f"the videos ask for presets {', '.join(sorted(presets))}; one training has one")
     preset = int(presets.pop()) if presets else settings.preset
-    usual = RANDOM_ACCESS if settings.structure == "random_access" else LOW_DELAY
-    return replace(usual, preset=preset, keyint=settings.keyint)
+    default = RANDOM_ACCESS if settings.structure == "random_access" else LOW_DELAY
+    return replace(default, preset=preset, keyint=settings.keyint)
 
 
 class TwoSided(gymnasium.Wrapper[Any, Any, Any, Any]):
