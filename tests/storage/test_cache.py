@@ -4,12 +4,13 @@ import hashlib
 import io
 import multiprocessing
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from reelrl.storage.cache import cached_array
+from reelrl.storage.cache import RAW, Format, arrays_of, cached, cached_array, json_of, key_of, load, store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,3 +119,50 @@ def test_processes_at_once_never_see_half_a_file(tmp_path: Path) -> None:
         seen += 1
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
     assert seen > 0
+
+
+@dataclass(frozen=True)
+class Counted:
+    name: str
+    sizes: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    sizes: np.ndarray
+    seconds: float
+
+
+def test_a_dataclass_of_plain_data_comes_back_as_it_was(tmp_path: Path) -> None:
+    made = Counted("a", [1, 2])
+    assert cached(tmp_path / "new" / "a.json", lambda: made, json_of(Counted)) is made
+    assert cached(tmp_path / "new" / "a.json", lambda: pytest.fail("made again"), json_of(Counted)) == made
+
+
+def test_a_dataclass_of_arrays_and_numbers_comes_back_as_it_was(tmp_path: Path) -> None:
+    made = Measured(np.arange(5, dtype=np.int64), 0.25)
+    cached(tmp_path / "a.npz", lambda: made, arrays_of(Measured))
+    again = cached(tmp_path / "a.npz", lambda: pytest.fail("made again"), arrays_of(Measured))
+    np.testing.assert_array_equal(again.sizes, made.sizes)
+    assert again.sizes.dtype == np.int64
+    assert (type(again.seconds), again.seconds) == (float, 0.25)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"name": "a"}', b'{"other": 1}', b"\xff"])
+@pytest.mark.parametrize("form", [json_of(Counted), arrays_of(Counted)])
+def test_a_result_of_another_version_is_made_anew(tmp_path: Path, body: bytes, form: Format[Counted]) -> None:
+    store(tmp_path / "result", body)
+    made = Counted("a", [])
+    assert cached(tmp_path / "result", lambda: made, form) is made
+
+
+def test_a_result_that_does_not_fit_is_replaced(tmp_path: Path) -> None:
+    store(tmp_path / "result", b"short")
+    assert cached(tmp_path / "result", lambda: b"long enough", RAW, lambda body: len(body) > 5) == b"long enough"
+    assert load(tmp_path / "result") == b"long enough"
+
+
+def test_a_key_depends_on_every_fact_and_not_on_the_order_of_names() -> None:
+    assert key_of({"a": 1, "b": [2]}) == key_of({"b": [2], "a": 1})
+    assert len({key_of(["x", 1]), key_of(["x", 2]), key_of(["y", 1])}) == 3
+    assert key_of(["x"], digits=40).startswith(key_of(["x"]))

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DIGEST_BYTES = 32
+# What reading bytes of another version, or somebody else's, may end in.
+_FOREIGN = (ValueError, TypeError, KeyError, EOFError, OSError, BadZipFile)
 _warned: set[Path] = set()  # folders that could not be written to
 
 
 @dataclass(frozen=True)
 class Format(Generic[T]):
-    """How a result becomes bytes and comes back; `decode` raises ValueError, TypeError or KeyError at foreign bytes."""
+    """How a result becomes bytes and comes back; `decode` raises one of `_FOREIGN` at foreign bytes."""
 
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
@@ -48,8 +51,8 @@ def cached(path: Path, make: Callable[[], T], form: Format[T], fits: Callable[[T
     if body is not None:
         try:
             result = form.decode(body)
-        except (ValueError, TypeError, KeyError, OSError):
-            pass  # of another version, or somebody else's
+        except _FOREIGN:
+            pass
         else:
             if fits(result):
                 return result

@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.minigop.evaluation import oracle_share as minigop_share
     from reelrl.encode.minigop.evaluation import page as minigop_page
     from reelrl.encode.minigop.evaluation import summary as minigop_summary
+    from reelrl.report import records
     from reelrl.report.verdicts import verdicts
     from reelrl.storage.files import writable_folder
 
@@ -82,12 +83,14 @@ def run(args: argparse.Namespace) -> int:
     facts = _facts(args, plan, clips, sum(point.seconds for point in points)) | {"warnings": warned}
     shares = minigop_share.shares(points, oracle, args.share_over, args.method) if oracle else []
     facts |= {"shares": [share.record() for share in shares]} if shares else {}
-    minigop_summary.write_records(folder, points, results, summary, uses, facts)
+    concluded = minigop_summary.as_record(summary, uses)
+    tables = {"points": [point.row() for point in points], "clips": [result.row() for result in results]}
+    records.write(folder, tables, concluded, facts)
     minigop_page.write_page(own_path(folder / "index.html"), points, results, summary, uses, facts)
     if args.baseline:
         minigop_baseline.write_baseline(Path(args.baseline), points, plan)
     if args.json:
-        output.as_json(minigop_summary.as_record(summary, uses, facts))
+        output.as_json({"facts": facts, **concluded})
         return 0
     print(minigop_summary.tables(summary, uses, plan.goal))
     if shares:

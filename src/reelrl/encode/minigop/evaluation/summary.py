@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,10 @@ from reelrl.encode.minigop.evaluate import ANCHORS
 from reelrl.encode.minigop.evaluation.encoder_modes import MODES
 from reelrl.report.bd_rate import Method, Point, bd_rate
 from reelrl.report.intervals import Interval, mean_interval
-from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown, write_csv
-from reelrl.storage.files import write_atomic
-from reelrl.storage.regular_files import own_path
+from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from reelrl.encode.minigop.evaluate import MiniGopContestant, MiniGopEvaluationPlan, RatePoint
     from reelrl.encode.minigop.protocols import Goal
@@ -150,26 +146,9 @@ def rate_rows(uses: Sequence[RateUse]) -> list[list[str]]:
     return rows
 
 
-def write_records(
-    folder: Path,
-    points: Sequence[RatePoint],
-    results: Sequence[ClipResult],
-    summary: Sequence[Verdict],
-    uses: Sequence[RateUse],
-    facts: dict[str, Any],
-) -> None:
-    """points.csv and clips.csv with a row per encode and per BD-rate, summary.json with all that is concluded."""
-    write_csv(own_path(folder / "points.csv"), [point.row() for point in points])
-    write_csv(own_path(folder / "clips.csv"), [result.row() for result in results])
-    write_atomic(own_path(folder / "summary.json"), json.dumps(as_record(summary, uses, facts), indent=2) + "\n")
-
-
-def as_record(summary: Sequence[Verdict], uses: Sequence[RateUse], facts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "facts": facts,
-        "verdicts": [each.record() for each in summary],
-        "rates": [use.record() for use in uses],
-    }
+def as_record(summary: Sequence[Verdict], uses: Sequence[RateUse]) -> dict[str, Any]:
+    """All that is concluded, as plain data."""
+    return {"verdicts": [each.record() for each in summary], "rates": [use.record() for use in uses]}
 
 
 def _against(verdicts: dict[tuple[str, str], Verdict], name: str, anchor: str) -> str:
