@@ -14,12 +14,11 @@ Encodes are cached: a killed evaluation goes on where it stood. Writes points.cs
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import options, output
+from reelrl.cli import options
+from reelrl.cli.evaluate import bd_rates
 from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
@@ -30,41 +29,32 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--goal", default="vbr", help="vbr (default): the clip's bits; cbr: low delay, within a buffer")
-    parser.add_argument("--controllers", nargs="+", default=[], metavar="WHAT", help="besides the usual ones")
-    parser.add_argument("--only", nargs="+", metavar="WHAT", help="these, and nobody else but their anchors")
-    parser.add_argument("--preset", type=int, default=8, help="the encoder's speed preset (default 8)")
-    parser.add_argument("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the encoder; more make vbr differ")
-    parser.add_argument("--clips", nargs="+", metavar="CLIP", help="names, recipes, files; A+B shows B after A")
-    parser.add_argument("--split", default="test", help="test (default), train or all")
-    parser.add_argument("--qps", default="28,34,40,46,52", help="of the crf encodes that rates come from")
-    parser.add_argument("--frames", type=int, default=0, metavar="N", help="of each clip (default all)")
-    parser.add_argument(
-        "--buffer", type=float, default=1.0, metavar="S", help="seconds of the leaky bucket (default 1)"
+    add = parser.add_argument
+    add("--goal", default="vbr", help="vbr (default): the clip's bits; cbr: low delay, within a buffer")
+    bd_rates.add_arguments(
+        parser,
+        "minigop",
+        preset=8,
+        frames=0,
+        qps="28,34,40,46,52",
+        qps_help="of the crf encodes that rates come from",
+        clips_help="names, recipes, files; A+B shows B after A",
+        split_help="test (default), train or all",
     )
-    parser.add_argument(
-        "--headroom", type=int, metavar="QP", help="of controllers' sessions above their probe (default 12; 0: none)"
-    )
-    parser.add_argument(
-        "--share-over", metavar="NAME", help="each one's share of the oracle's gain over this contestant"
-    )
-    parser.add_argument("--method", default="pchip", help="between points: pchip (default) or akima")
-    parser.add_argument("--vmaf", action="store_true", help="VMAF as well, which takes longer than the encodes")
-    parser.add_argument("--baseline", metavar="FILE", help="write the crf curves for reel train minigop")
-    options.add_jobs(parser)
-    parser.add_argument("--out", default="runs/evaluate-minigop", metavar="FOLDER", help="where results go")
-    options.add_seed(parser)
-    options.add_json(parser)
+    add("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
+    add("--threads", type=int, default=1, metavar="N", help="of the encoder; more make vbr differ")
+    add("--buffer", type=float, default=1.0, metavar="S", help="seconds of the leaky bucket (default 1)")
+    add("--headroom", type=int, metavar="QP", help="of controllers' sessions above their probe (default 12; 0: none)")
+    add("--share-over", metavar="NAME", help="each one's share of the oracle's gain over this contestant")
+    add("--vmaf", action="store_true", help="VMAF as well, which takes longer than the encodes")
+    add("--baseline", metavar="FILE", help="write the crf curves for reel train minigop")
 
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.encode.minigop import evaluate as minigop
-    from reelrl.encode.minigop.evaluation import baseline as minigop_baseline
-    from reelrl.encode.minigop.evaluation import oracle_share as minigop_share
+    from reelrl.encode.minigop.evaluation import baseline, oracle_share
     from reelrl.encode.minigop.evaluation import page as minigop_page
     from reelrl.encode.minigop.evaluation import summary as minigop_summary
-    from reelrl.report import records
     from reelrl.report.verdicts import verdicts
     from reelrl.storage.files import writable_folder
 
@@ -74,31 +64,23 @@ def run(args: argparse.Namespace) -> int:
     clips = chosen_clips(args)
     everyone = minigop.with_anchors(contestants, plan.goal)
     # Asked for now, because a share of nobody's gain would be noticed only after the encodes.
-    oracle = minigop_share.oracle_of(everyone, args.share_over) if args.share_over else ""
+    oracle = oracle_share.oracle_of(everyone, args.share_over) if args.share_over else ""
     points = minigop.encode_all(contestants, clips, plan, args.jobs)
     results = minigop_summary.clip_results(points, plan.goal, plan.metrics, args.method)
     summary = verdicts(results)
     uses = minigop_summary.rate_uses(everyone, points, plan.goal)
     warned = minigop_summary.warnings(everyone, uses, plan)
     facts = _facts(args, plan, clips, sum(point.seconds for point in points)) | {"warnings": warned}
-    shares = minigop_share.shares(points, oracle, args.share_over, args.method) if oracle else []
-    facts |= {"shares": [share.record() for share in shares]} if shares else {}
-    concluded = minigop_summary.as_record(summary, uses)
-    tables = {"points": [point.row() for point in points], "clips": [result.row() for result in results]}
-    records.write(folder, tables, concluded, facts)
+    text = minigop_summary.tables(summary, uses, plan.goal)
+    if oracle:
+        shares = oracle_share.shares(points, oracle, args.share_over, args.method)
+        facts["shares"] = [share.record() for share in shares]
+        text += f"\n\n{oracle_share.table(shares)}"
     minigop_page.write_page(own_path(folder / "index.html"), points, results, summary, uses, facts)
     if args.baseline:
-        minigop_baseline.write_baseline(Path(args.baseline), points, plan)
-    if args.json:
-        output.as_json({"facts": facts, **concluded})
-        return 0
-    print(minigop_summary.tables(summary, uses, plan.goal))
-    if shares:
-        print(f"\n{minigop_share.table(shares)}")
-    for warning in warned:
-        output.line("note", warning)
-    output.next_command(f"open {folder / 'index.html'}")
-    return 0
+        baseline.write_baseline(Path(args.baseline), points, plan)
+    rows, concluded = {"points": points, "clips": results}, minigop_summary.as_record(summary, uses)
+    return bd_rates.hand_over(args, folder, rows, concluded, facts, text, warned)
 
 
 def _plan(args: argparse.Namespace) -> MiniGopEvaluationPlan:
@@ -125,7 +107,7 @@ def _plan(args: argparse.Namespace) -> MiniGopEvaluationPlan:
 def _contestants(args: argparse.Namespace) -> list[MiniGopContestant]:
     from reelrl.encode.minigop.evaluate import DEFAULT_CONTROLLERS, MiniGopContestant
 
-    return [MiniGopContestant.parse(text) for text in args.only or [*DEFAULT_CONTROLLERS[args.goal], *args.controllers]]
+    return [MiniGopContestant.parse(text) for text in bd_rates.contestants(args, DEFAULT_CONTROLLERS[args.goal])]
 
 
 def chosen_clips(args: argparse.Namespace) -> list[Clip]:
@@ -148,14 +130,9 @@ def _facts(args: argparse.Namespace, plan: MiniGopEvaluationPlan, clips: list[Cl
         "goal": plan.goal,
         "anchors": list(ANCHORS[plan.goal]),
         "clips": {clip.name: min(clip.frame_count, plan.frames or clip.frame_count) for clip in clips},
-        "qps": args.qps,
         "encoder": f"{settings.backend} {capabilities(settings.backend).version}, preset {settings.preset}, "
         f"{structure}, mini-GOPs of {2**settings.levels}, keyint {settings.keyint}, {settings.threads} thread",
         "buffer_s": plan.buffer_s,
         "headroom": plan.headroom,
-        "metrics": list(plan.metrics),
-        "method": args.method,
-        "seed": args.seed,
-        "cpu_s": round(seconds, 1),
-        "command": shlex.join(["reel", *sys.argv[1:]]),
+        **bd_rates.facts(args, plan.metrics, seconds),
     }
