@@ -116,7 +116,7 @@ def _work(args: argparse.Namespace, trainer: MiniGopTrainer, folder: Run, seed: 
     learns = args.mode == "train"
     total = trainer.episodes if learns else len(trainer.videos)
     with training.Report(total, unit="videos", label=args.mode, mode="auto" if args.log_level else "off") as report:
-        say = _Listener(args.log_level, report)
+        say = _LevelledReport(args.log_level, report)
         trainer.attach(folder, say, args.load_checkpoint)
         report.begin(trainer.next_episode if learns else 0)
         say.start(trainer, seed, learns)
@@ -158,7 +158,7 @@ def _rates(text: str) -> tuple[float, float]:
         raise argparse.ArgumentTypeError(f"{text!r} is no range of rates; write it like 100-400, or 300") from None
 
 
-class _Listener:
+class _LevelledReport:
     """Passes on what the training says, as much as the log level asks for."""
 
     def __init__(self, level: int, report: training.Report) -> None:

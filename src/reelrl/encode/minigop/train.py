@@ -102,7 +102,7 @@ class MiniGopTraining:
             raise ConfigError(f"frames = {self.frames}; give how many to code of each video, 0 for all")
 
 
-class Listener(Protocol):
+class MiniGopListener(Protocol):
     """Who wants to hear how it goes; episodes are counted over all epochs, from 0."""
 
     def decision(self, info: dict[str, Any]) -> None: ...
@@ -115,7 +115,7 @@ class MiniGopTrainer:
     """One training: `attach` it to a run, then `train` to the end from where the run stands, or `infer`."""
 
     run: Run
-    tell: Listener
+    listener: MiniGopListener
 
     def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo], seed: int) -> None:
         if not videos:
@@ -144,9 +144,9 @@ class MiniGopTrainer:
         encoder = self.settings.encoder or f"{RANDOM_ACCESS.backend} {capabilities(RANDOM_ACCESS.backend).version}"
         return {"encoder": encoder, "videos": [video.name for video in self.videos]}
 
-    def attach(self, run: Run, tell: Listener, checkpoint: str = "") -> None:
+    def attach(self, run: Run, listener: MiniGopListener, checkpoint: str = "") -> None:
         """Go on from the run's newest checkpoint, else from the file `checkpoint`, if there is one."""
-        self.run, self.tell = run, tell
+        self.run, self.listener = run, listener
         saved: Checkpoint | checkpoint_file.CheckpointFile | None = run.resume()
         if saved is None and checkpoint:
             saved = checkpoint_file.load(checkpoint)
@@ -223,10 +223,10 @@ class MiniGopTrainer:
         return seed_for(self.seed, "episode", number)
 
     def _note(self, number: int, video: TrainingVideo, steps: list[Step]) -> Figures:
-        """Tell and log what an episode gave."""
+        """Report and log what an episode gave."""
         infos = [info for _, info in steps]
         for info in infos:
-            self.tell.decision(info)
+            self.listener.decision(info)
         reports = [one for info in infos for one in info["feedback"]]
         frames = sum(one["frames"] for one in reports)
         figures = {
@@ -242,7 +242,7 @@ class MiniGopTrainer:
         self.run.log_metrics(number, {f"episode/{name}": value for name, value in figures.items()} | learner)
         deltas = [info["delta"] for info in infos]
         self.run.log_episode({"episode": number, "video": video.name, **figures, "deltas": deltas})
-        self.tell.episode(number, video.name, figures)
+        self.listener.episode(number, video.name, figures)
         return figures
 
     def _end_epoch(self, epoch: int) -> None:
@@ -250,12 +250,12 @@ class MiniGopTrainer:
         self.run.log_metrics(
             self.next_episode - 1, {f"epoch/{name}": value for name, value in self.figures.items()} | {"epoch": epoch}
         )
-        self.tell.epoch(epoch, self.figures)
+        self.listener.epoch(epoch, self.figures)
         if epoch % self.settings.ckpt_interval == 0 or epoch == self.settings.epochs:
             folder = Path(self.settings.ckpt_dir) if self.settings.ckpt_dir else self.run.artifacts
             path = own_path(folder / f"checkpoint_epoch_{epoch}.pt")
             checkpoint_file.save(path, self.next_episode, *self._export(replay=self.settings.save_replay_buffer))
-            self.tell.saved(path)
+            self.listener.saved(path)
 
     def _save(self) -> None:
         """So that --resume goes on exactly, with all that was seen."""
