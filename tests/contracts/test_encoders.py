@@ -330,6 +330,15 @@ def test_packets_may_be_left_to_pile_up(backend: str, structure: str) -> None:
 
 
 @each_structure
+def test_frames_that_nobody_decides_about_are_coded_in_one_call(backend: str, structure: str) -> None:
+    clip = scene("street", 12)
+    settings = settings_for(clip, backend, structure)
+    with EncoderSession(settings) as session:
+        packets = list(session.encode(clip))
+    assert bytes_of(packets) == bytes_of(coded(clip, settings))
+
+
+@each_structure
 @pytest.mark.parametrize("frames", [1, 2, 3])
 def test_streams_shorter_than_a_mini_gop_are_whole(backend: str, structure: str, frames: int) -> None:
     clip = scene("street", frames)
