@@ -70,7 +70,7 @@ def hand_over(
     """Write the records beside the page, and print: JSON for programs, else tables and notes. `rows` have `row()`."""
     from reelrl.report import records
 
-    records.write(folder, {table: [each.row() for each in found] for table, found in rows.items()}, summary, facts)
+    records.write(folder, {table: [each.row() for each in results] for table, results in rows.items()}, summary, facts)
     if args.json:
         output.as_json({"facts": facts, **summary})
         return 0

@@ -38,8 +38,8 @@ class MiniGopQpEnv(SteppedSource[InProcessSource], EzPickle):
     them, what is left of bits and frames, what the last decisions cost. After the last mini-GOP it is zero.
 
     ## Action
-    Box(-1, 1, (1,)): times 6 it is a delta in QP steps, whole or not, on the pyramid that the encoder itself would use.
-    With `guide`, the name of a controller, it is added to that controller's delta instead.
+    Box(-1, 1, (1,)): times `max_delta` it is a delta in QP steps, whole or not, on the pyramid that the encoder itself
+    would use. With `guide`, the name of a controller, it is added to that controller's delta instead.
 
     ## Reward
     dB of luma PSNR above the encoder's own curve at the bits spent; the episode's rewards add up to that of the clip.
