@@ -79,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
     minigop_page.write_page(own_path(folder / "index.html"), points, results, summary, uses, facts)
     if args.baseline:
         baseline.write_baseline(Path(args.baseline), points, plan)
-    rows, concluded = {"points": points, "clips": results}, minigop_summary.as_record(summary, uses)
-    return bd_rates.hand_over(args, folder, rows, concluded, facts, text, warned)
+    concluded = minigop_summary.as_record(summary, uses)
+    return bd_rates.hand_over(args, folder, {"points": points, "clips": results}, concluded, facts, text, warned)
 
 
 def _plan(args: argparse.Namespace) -> MiniGopEvaluationPlan:

@@ -99,9 +99,9 @@ def checked(message: object, fields: Mapping[str, Field], where: object) -> Mess
         raise HandshakeError(f"{where} holds {shown(message)}; write one JSON object")
     missing = [name for name, field in fields.items() if field.needed and name not in message]
     if missing:
-        fields = ", ".join(message) or "nothing"
+        given = ", ".join(message) or "nothing"
         raise HandshakeError(
-            f"{where} lacks {', '.join(missing)} (found: {fields:.200}); write every field of the schema"
+            f"{where} lacks {', '.join(missing)} (found: {given:.200}); write every field of the schema"
         )
     known = {name: field_value(message[name], field, name, where) for name, field in fields.items() if name in message}
     if known.get("schema", SCHEMA) > SCHEMA:

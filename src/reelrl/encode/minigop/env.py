@@ -78,9 +78,10 @@ class MiniGopQpEnv(SteppedSource[InProcessSource], EzPickle):
             self, clips, kbps, qps=qps, encoder=encoder, goal=goal, guide=guide, feedback_lag=feedback_lag,
             buffer_s=buffer_s, max_frames=max_frames, max_delta=max_delta,
         )  # fmt: skip
-        if isinstance(guide, str):
-            guide = names.make_controller(names.MINIGOP_CONTROLLERS, guide, foreign=True)
-        super().__init__(guide, max_delta)
+        made = (
+            names.make_controller(names.MINIGOP_CONTROLLERS, guide, foreign=True) if isinstance(guide, str) else guide
+        )
+        super().__init__(made, max_delta)
         videos: Sequence[ClipChoice] = [clips] if isinstance(clips, str | Path | Clip) else list(clips)
         if not videos:
             raise ConfigError("no clips; give at least one")

@@ -10,7 +10,7 @@ import pytest
 from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.oracle import DirectSearch
 from reelrl.encode.minigop.controllers.rules import FixedDeltas, RateModel
-from reelrl.encode.minigop.evaluate import Contestant
+from reelrl.encode.minigop.evaluate import MiniGopContestant
 from reelrl.encode.minigop.reference import RdCurve
 from reelrl.encode.minigop.run import MiniGopRun, run_controller
 from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
@@ -67,9 +67,11 @@ def test_what_the_search_decided_codes_to_the_same_stream_again() -> None:
 
 
 def test_the_search_is_an_oracle_and_nobody_else_is() -> None:
-    assert Contestant.parse("direct-search").privileged
-    assert Contestant.parse("best=direct-search(4,2,1)").privileged
-    assert not any(Contestant.parse(name).privileged for name in ("rate-model", "crf-replay", "auto-boost", "vbr2"))
+    assert MiniGopContestant.parse("direct-search").privileged
+    assert MiniGopContestant.parse("best=direct-search(4,2,1)").privileged
+    assert not any(
+        MiniGopContestant.parse(name).privileged for name in ("rate-model", "crf-replay", "auto-boost", "vbr2")
+    )
 
 
 def test_steps_are_given_in_brackets() -> None:
