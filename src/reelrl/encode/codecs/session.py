@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 from reelrl.content.frame import Frame
 from reelrl.encode.codecs import trust
 from reelrl.encode.codecs.backends import encoder_class
-from reelrl.encode.codecs.controls import checked
+from reelrl.encode.codecs.control import checked
 from reelrl.encode.codecs.deadline_thread import DeadlineThread
 from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from reelrl.content.sources import open_clip
 from reelrl.content.write.video import write_bitstream
-from reelrl.encode.codecs.controls import checked_offsets
+from reelrl.encode.codecs.control import checked_offsets
 from reelrl.encode.codecs.packet import FrameType
 from reelrl.encode.codecs.rate_loop import FrameQpBucket
 from reelrl.encode.codecs.session import EncoderSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl import names
-from reelrl.encode.codecs.controls import check_maps_are_obeyed
+from reelrl.encode.codecs.control import check_maps_are_obeyed
 from reelrl.encode.codecs.settings import MAX_OFFSET
 from reelrl.encode.superblock.maps import MAP_FEATURES
 from reelrl.encode.superblock.rewards import REWARDS
