@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reelrl.content.frame import Frame
-    from reelrl.encode.codecs.backends import Control
+    from reelrl.encode.codecs.control import Control
     from reelrl.encode.codecs.packet import Packet
 
 each_backend = pytest.mark.parametrize("backend", BACKENDS)

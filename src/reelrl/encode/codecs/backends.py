@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from reelrl import names
 from reelrl.errors import EncoderError
 
 if TYPE_CHECKING:
     from reelrl.content.frame import Frame
+    from reelrl.encode.codecs.control import Control
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 
@@ -48,20 +46,6 @@ class Capabilities:
     first_pass_in: tuple[str, ...] = ()
     statistics_depend_on: tuple[str, ...] = ("threads", "target_kbps", "keyint", "levels")
     own_modes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """What an agent decided for one picture; None leaves a thing as it is.
-
-    qp       the picture's own quantiser (needs `picture_qp`)
-    base_qp  a new base of the pyramid from this picture on
-    offsets  int32 per superblock in raster order, in QP steps; None sends no map
-    """
-
-    qp: int | None = None
-    base_qp: int | None = None
-    offsets: NDArray[np.int32] | None = None
 
 
 class Encoder(Protocol):

@@ -1,46 +1,86 @@
-"""Checking what an agent decided before an encoder sees it."""
+"""What an agent decides for one picture, and every check that comes before an encoder sees it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from reelrl.encode.codecs.backends import Control, capabilities
+from reelrl.content.frame import Frame
+from reelrl.encode.codecs.backends import capabilities, encoder_class
 from reelrl.encode.codecs.settings import MAX_OFFSET
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, ContentError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from reelrl.encode.codecs.settings import EncoderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What an agent decided for one picture; None leaves a thing as it is.
+
+    qp       the picture's own quantiser (needs `picture_qp`)
+    base_qp  a new base of the pyramid from this picture on
+    offsets  int32 per superblock in raster order, in QP steps; None sends no map
+    """
+
+    qp: int | None = None
+    base_qp: int | None = None
+    offsets: NDArray[np.int32] | None = None
+
+    @classmethod
+    def checked(
+        cls, settings: EncoderSettings, qp: int | None, base_qp: int | None, offsets: ArrayLike | None
+    ) -> Control:
+        """What the encoder will obey, or ConfigError with the reason why it would not."""
+        if qp is None and base_qp is None and offsets is None:
+            return NOTHING
+        if settings.steers_rate:
+            raise ConfigError(
+                f"a {_named(qp, base_qp)} was sent with rate_control = {settings.rate_control}: the encoder chooses "
+                "its own quantisers there and would ignore it; use cqp or crf and hold the bitrate yourself "
+                "(FrameQpBucket)"
+            )
+        if qp is not None and not settings.picture_qp:
+            raise ConfigError(f"qp = {qp} was sent to a session without picture_qp; open it with picture_qp=True")
+        if base_qp is not None and (settings.picture_qp or settings.rate_control != "cqp"):
+            raise ConfigError(
+                f"base_qp = {base_qp} was sent to a session with rate_control = {settings.rate_control}, picture_qp = "
+                f"{settings.picture_qp}; the base can be moved in cqp without picture_qp only: send qp, or open another"
+            )
+        if offsets is not None:
+            check_maps_are_obeyed(settings)
+        return cls(
+            qp=None if qp is None else _quantiser("qp", qp),
+            base_qp=None if base_qp is None else _quantiser("base_qp", base_qp),
+            offsets=None if offsets is None else checked_offsets(offsets, settings.grid),
+        )
+
 
 NOTHING = Control()
 
 
-def checked(settings: EncoderSettings, qp: int | None, base_qp: int | None, offsets: ArrayLike | None) -> Control:
-    """A Control the encoder will obey, or ConfigError with the reason why it would not."""
-    if qp is None and base_qp is None and offsets is None:
-        return NOTHING
-    if settings.steers_rate:
-        raise ConfigError(
-            f"a {_named(qp, base_qp)} was sent with rate_control = {settings.rate_control}: the encoder chooses its "
-            "own quantisers there and would ignore it; use cqp or crf and hold the bitrate yourself (FrameQpBucket)"
+def check_openable(settings: EncoderSettings) -> None:
+    """Refuse settings that no session can meet, before any library is touched."""
+    if not (settings.width and settings.height):
+        raise ConfigError("settings have no frame size; set width and height, or use settings.for_clip(clip)")
+    if reason := encoder_class(settings.backend).refusal(settings):
+        raise ConfigError(reason)
+
+
+def check_frame(frame: Frame, settings: EncoderSettings) -> None:
+    """Refuse a frame that is none, or of another size than the stream."""
+    if not isinstance(frame, Frame):
+        raise ContentError(f"a {type(frame).__name__} was sent; wrap the planes: Frame(i420, width, height)")
+    if (frame.width, frame.height) != (settings.width, settings.height):
+        raise ContentError(
+            f"frame is {frame.width}x{frame.height}, this stream is {settings.width}x{settings.height}; "
+            "scale it, or open a session of its size"
         )
-    if qp is not None and not settings.picture_qp:
-        raise ConfigError(f"qp = {qp} was sent to a session without picture_qp; open it with picture_qp=True")
-    if base_qp is not None and (settings.picture_qp or settings.rate_control != "cqp"):
-        raise ConfigError(
-            f"base_qp = {base_qp} was sent to a session with rate_control = {settings.rate_control}, picture_qp = "
-            f"{settings.picture_qp}; the base can be moved in cqp without picture_qp only: send qp, or open another"
-        )
-    if offsets is not None:
-        check_maps_are_obeyed(settings)
-    return Control(
-        qp=None if qp is None else _quantiser("qp", qp),
-        base_qp=None if base_qp is None else _quantiser("base_qp", base_qp),
-        offsets=None if offsets is None else checked_offsets(offsets, settings.grid),
-    )
 
 
 def check_maps_are_obeyed(settings: EncoderSettings) -> None:

@@ -21,19 +21,19 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from reelrl.content.frame import Frame
 from reelrl.encode.codecs import trust
 from reelrl.encode.codecs.backends import encoder_class
-from reelrl.encode.codecs.control import checked
+from reelrl.encode.codecs.control import Control, check_frame, check_openable
 from reelrl.encode.codecs.deadline_thread import DeadlineThread
-from reelrl.errors import ConfigError, ContentError, EncoderError, EncoderTimeout
+from reelrl.errors import ConfigError, EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import ArrayLike
 
-    from reelrl.encode.codecs.backends import Control, Encoder
+    from reelrl.content.frame import Frame
+    from reelrl.encode.codecs.backends import Encoder
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 
@@ -74,7 +74,7 @@ class Session(ABC):
         offsets  QP steps per superblock in raster order; None sends no map, zeros send a map of zeros
         """
         check_frame(frame, self.settings)
-        control = checked(self.settings, qp, base_qp, offsets)
+        control = Control.checked(self.settings, qp, base_qp, offsets)
         if self._flushed:
             raise EncoderError("a frame was sent after flush; open a new session for a new stream")
         if base_qp is not None:
@@ -244,22 +244,3 @@ class EncoderSession(Session):
         except EncoderError as error:
             self._failure = error
             raise
-
-
-def check_openable(settings: EncoderSettings) -> None:
-    """Refuse settings that no session can meet, before any library is touched."""
-    if not (settings.width and settings.height):
-        raise ConfigError("settings have no frame size; set width and height, or use settings.for_clip(clip)")
-    if reason := encoder_class(settings.backend).refusal(settings):
-        raise ConfigError(reason)
-
-
-def check_frame(frame: Frame, settings: EncoderSettings) -> None:
-    """Refuse a frame that is none, or of another size than the stream."""
-    if not isinstance(frame, Frame):
-        raise ContentError(f"a {type(frame).__name__} was sent; wrap the planes: Frame(i420, width, height)")
-    if (frame.width, frame.height) != (settings.width, settings.height):
-        raise ContentError(
-            f"frame is {frame.width}x{frame.height}, this stream is {settings.width}x{settings.height}; "
-            "scale it, or open a session of its size"
-        )

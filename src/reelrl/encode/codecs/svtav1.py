@@ -20,7 +20,7 @@ import numpy as np
 
 from reelrl.content.frame import Frame, frame_bytes
 from reelrl.encode.codecs import svtav1_api as api
-from reelrl.encode.codecs.backends import Capabilities, Control, frames_covered
+from reelrl.encode.codecs.backends import Capabilities, frames_covered
 from reelrl.encode.codecs.coded_pictures import CodedPictures
 from reelrl.encode.codecs.packet import FrameType, Packet
 from reelrl.encode.codecs.resting_threads import RestWatch, ThreadWatch, threads_started_by
@@ -31,6 +31,7 @@ from reelrl.errors import EncoderError, EncoderTimeout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from reelrl.encode.codecs.control import Control
     from reelrl.encode.codecs.settings import EncoderSettings
 
 ffi = api.ffi

@@ -24,7 +24,7 @@ from reelrl.errors import EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
     from reelrl.content.frame import Frame
-    from reelrl.encode.codecs.backends import Control
+    from reelrl.encode.codecs.control import Control
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 
