@@ -44,7 +44,7 @@ class Bare:
         self.settings = env.settings
         self.frames = list(env.clip)
         self.statistics = first_pass(env.clip, env.settings) if wants_statistics(env.settings) else None
-        self.weights = env.subject.weight_maps
+        self.weights = env.prepared.weight_maps
 
     def episode(self, maps: NDArray[np.int64]) -> NDArray[np.float64]:
         """CPU seconds of each frame."""

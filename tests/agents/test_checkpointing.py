@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from reelrl.agents.checkpointing import Retraceable, export, restore
-from reelrl.agents.learners import DqnTerms, LearnerSettings, PpoTerms, make_learner, vectorise
-from reelrl.agents.training import Training
+from reelrl.agents.checkpointing import export, restore
+from reelrl.agents.learners import DqnTerms, LearnerSettings, PpoTerms, make_learner
+from reelrl.agents.training import Retraceable, Training, vectorise
 from reelrl.errors import CheckpointError
 from reelrl.runs.folder import Run
 from reelrl.runs.interrupts import Interrupted

@@ -11,7 +11,8 @@ from gymnasium.wrappers import DiscretizeAction
 from stable_baselines3.common.logger import Logger
 
 from reelrl.agents.branching_dqn import BranchingNetwork
-from reelrl.agents.learners import DqnTerms, LearnerSettings, PpoTerms, make_learner, policy_of, vectorise
+from reelrl.agents.learners import DqnTerms, LearnerSettings, PpoTerms, make_learner, policy_of
+from reelrl.agents.training import vectorise
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.runs import policy_file
 from tests.agents.worlds import Bandit, Dial

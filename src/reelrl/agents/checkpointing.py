@@ -1,22 +1,20 @@
 """A Stable-Baselines3 learner in our checkpoints: everything that decides what happens next, and no pickles.
 
-    env = DummyVecEnv([lambda: Retraceable(make_env())])
+    env = vectorise([make_env()])
     model = PPO(BatchedPolicy, env, seed=0)
     tensors, state = export(model)         # between two rollouts
     restore(model, tensors, state)         # in another process: goes on to the same bits
 
-Encoders and simulators cannot be saved in the middle of an episode. `Retraceable` keeps the chance at its start and the
-actions since, and plays them again: the same environment answers with the same bytes.
+Encoders and simulators cannot be saved in the middle of an episode. The wrapper of `training` remembers the random
+generator at its start and the actions since, and plays them again: the same environment answers with the same bytes.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 
@@ -39,57 +37,6 @@ COUNTERS = (
     "_current_progress_remaining",
 )
 REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts", "costs")
-
-
-class Retraceable(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that can be brought back into the middle of an episode.
-
-    It also tells of ended episodes: `info["episode"]` has the reward `r`, the length `l` and the seconds `t` since the
-    beginning; `info["record"]` what the environment's own `episode_record` says, if it has one.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self._seed: int | None = None
-        self._beginning: dict[str, Any] = {}
-        self._actions: list[NDArray[Any]] = []
-        self._reward = 0.0
-        self._start_s = time.monotonic()
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._seed = self._seed if seed is None else seed
-        chance = seeding.capture(self.unwrapped.np_random) if seed is None else {}
-        self._beginning = {"seed": self._seed, **chance}
-        self._actions, self._reward = [], 0.0
-        return self.env.reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        self._actions.append(np.array(action))
-        self._reward += float(reward)
-        if terminated or truncated:
-            info["episode"] = {"r": self._reward, "l": len(self._actions), "t": self._elapsed_s()}
-            info["record"] = getattr(self.unwrapped, "episode_record", dict)()
-        return observation, reward, terminated, truncated, info
-
-    def trace(self) -> tuple[dict[str, Any], NDArray[Any]]:
-        """How to come back here: plain data, and the actions since the episode began."""
-        actions = np.stack(self._actions) if self._actions else np.zeros(0)
-        return {**self._beginning, "elapsed_s": self._elapsed_s()}, actions
-
-    def retrace(self, beginning: dict[str, Any], actions: NDArray[Any]) -> Any:
-        """Go back to where `trace` was called; returns the observation there."""
-        observation, _ = self.reset(seed=beginning["seed"])
-        if "generator" in beginning:
-            self.unwrapped.np_random = seeding.restore(beginning)
-            observation, _ = self.reset()
-        for action in actions:
-            observation = self.step(action)[0]
-        self._start_s = time.monotonic() - float(beginning["elapsed_s"])
-        return observation
-
-    def _elapsed_s(self) -> float:
-        return time.monotonic() - self._start_s
 
 
 def export(model: Any, *, replay: bool = True) -> tuple[Arrays, dict[str, Any]]:
@@ -172,11 +119,11 @@ def _replayed(buffer: Any) -> list[str]:
 
 
 def _retrace(env: Any, tensors: Arrays, beginnings: list[dict[str, Any]]) -> NDArray[Any]:
-    found = [
+    retraced = [
         env.env_method("retrace", beginning, tensors[f"env.{index}.actions"], indices=index)[0]
         for index, beginning in enumerate(beginnings)
     ]
-    observations = np.stack(found).astype(tensors["last.observations"].dtype)
+    observations = np.stack(retraced).astype(tensors["last.observations"].dtype)
     if not np.array_equal(observations, tensors["last.observations"]):
         raise CheckpointError(
             "the environment came back to another observation than the one saved; the clip, the encoder's build or the "

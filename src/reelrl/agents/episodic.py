@@ -108,18 +108,18 @@ def learn_episode(
     model.env.seed(seed)
     model.env.set_options(options)
     model._last_obs = None  # makes `learn` reset
-    watch = _Watch()
+    log = _StepLog()
     try:
-        model.learn(1, callback=watch, log_interval=None, reset_num_timesteps=False)
+        model.learn(1, callback=log, log_interval=None, reset_num_timesteps=False)
     finally:
         model._last_obs = None
     if model.num_timesteps > model.learning_starts:
-        model.train(max(round(len(watch.steps) * updates), 1), model.batch_size)
-    return watch.steps
+        model.train(max(round(len(log.steps) * updates), 1), model.batch_size)
+    return log.steps
 
 
-class _Watch(BaseCallback):  # type: ignore[misc]
-    """Remembers what the steps gave."""
+class _StepLog(BaseCallback):  # type: ignore[misc]
+    """Reward and `info` of each step."""
 
     def __init__(self) -> None:
         super().__init__()

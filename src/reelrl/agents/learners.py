@@ -1,31 +1,20 @@
-"""One training of a Stable-Baselines3 learner in a run folder: made, continued, watched, stopped.
-
-model = make_learner(settings, env, frames=100, seed=0)
-training = Training(model, run, settings, evaluate=..., on_step=..., on_episode=...)
-training.learn(total_steps)            # from wherever the run stands; raises Interrupted after Ctrl+C or SIGTERM
-policy_of(model).save("final_ppo_model.safetensors")
-"""
+"""From settings to a Stable-Baselines3 learner, and from a learner to a policy file."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from gymnasium import spaces
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
 from reelrl.agents.branching_dqn import BranchingDqn, BranchingPolicy
-from reelrl.agents.checkpointing import Retraceable
 from reelrl.agents.multi_categorical import BatchedPolicy
 from reelrl.errors import ConfigError
 from reelrl.runs.policy_file import Activation, Layer, Policy
 from reelrl.seeding import seed_for
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +64,6 @@ class LearnerSettings:
             raise ConfigError(f"batch_size = {self.batch_size}; it is 2 or more")
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate = {self.learning_rate}; it is above zero")
-
-
-def vectorise(envs: list[gym.Env[Any, Any]]) -> Any:
-    """The environments as Stable-Baselines3 wants them, ready for exact checkpoints."""
-    wrapped = [Retraceable(env) for env in envs]
-    return DummyVecEnv([lambda env=env: env for env in wrapped])
 
 
 def make_learner(settings: LearnerSettings, env: Any, *, frames: int, seed: int) -> Any:

@@ -8,20 +8,27 @@ training.learn(total_steps)            # raises Interrupted after Ctrl+C or SIGT
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
+from stable_baselines3.common.vec_env import DummyVecEnv
 
+from reelrl import seeding
 from reelrl.agents import checkpointing
 from reelrl.runs.checkpoints import restoring
 from reelrl.runs.folder import Run
 from reelrl.runs.saving import Saving
 from reelrl.storage.files import write_atomic
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Figures = dict[str, float]
 _BEST = "best_policy"  # of the checkpoint's arrays: the bytes of the best policy's file
@@ -29,13 +36,13 @@ _BEST = "best_policy"  # of the checkpoint's arrays: the bytes of the best polic
 
 @dataclass
 class Training:
-    """Runs `model` in `run`, and tells what happens.
+    """Runs `model` in `run`, and reports what happens.
 
     evaluate      plays the policy as it is and returns its figures, with "eval/reward", every `eval_every` steps
-    on_best       hears when that reward is the best so far: the step, and the figures
+    on_best       called when that reward is the best so far: with the step and the figures
     best_file     where it writes the policy, if it does
-    on_step       hears how many steps were made in all
-    on_episode    hears of each ended episode: the step, and its `info`
+    on_step       called with the steps made in all
+    on_episode    called when an episode has ended: with the step and its `info`
     saving        when to save besides, every `save_every` steps, and when to stop
     """
 
@@ -74,7 +81,7 @@ class Training:
         if left <= 0:
             return
         with self.saving:
-            self.model.learn(left, callback=_Watch(self), log_interval=1, reset_num_timesteps=fresh)
+            self.model.learn(left, callback=_TrainingHooks(self), log_interval=1, reset_num_timesteps=fresh)
         self.save()
 
     def save(self) -> None:
@@ -105,7 +112,7 @@ class Training:
         self.saving.reached(f"step {step}", self.save, due=due)
 
 
-class _Watch(BaseCallback):  # type: ignore[misc]
+class _TrainingHooks(BaseCallback):  # type: ignore[misc]
     """Stable-Baselines3's hooks, passed on to the training."""
 
     def __init__(self, training: Training) -> None:
@@ -137,3 +144,60 @@ class _RunWriter(KVWriter):  # type: ignore[misc]
 
     def close(self) -> None:
         """Nothing to do: the run closes its logs."""
+
+
+class Retraceable(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment that can be brought back into the middle of an episode.
+
+    It also reports ended episodes: `info["episode"]` has the reward `r`, the length `l` and the seconds `t` since the
+    beginning; `info["record"]` what the environment's own `episode_record` says, if it has one.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._seed: int | None = None
+        self._beginning: dict[str, Any] = {}
+        self._actions: list[NDArray[Any]] = []
+        self._reward = 0.0
+        self._start_s = time.monotonic()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._seed = self._seed if seed is None else seed
+        generator = seeding.capture(self.unwrapped.np_random) if seed is None else {}
+        self._beginning = {"seed": self._seed, **generator}
+        self._actions, self._reward = [], 0.0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._actions.append(np.array(action))
+        self._reward += float(reward)
+        if terminated or truncated:
+            info["episode"] = {"r": self._reward, "l": len(self._actions), "t": self._elapsed_s()}
+            info["record"] = getattr(self.unwrapped, "episode_record", dict)()
+        return observation, reward, terminated, truncated, info
+
+    def trace(self) -> tuple[dict[str, Any], NDArray[Any]]:
+        """How to come back here: plain data, and the actions since the episode began."""
+        actions = np.stack(self._actions) if self._actions else np.zeros(0)
+        return {**self._beginning, "elapsed_s": self._elapsed_s()}, actions
+
+    def retrace(self, beginning: dict[str, Any], actions: NDArray[Any]) -> Any:
+        """Go back to where `trace` was called; returns the observation there."""
+        observation, _ = self.reset(seed=beginning["seed"])
+        if "generator" in beginning:
+            self.unwrapped.np_random = seeding.restore(beginning)
+            observation, _ = self.reset()
+        for action in actions:
+            observation = self.step(action)[0]
+        self._start_s = time.monotonic() - float(beginning["elapsed_s"])
+        return observation
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._start_s
+
+
+def vectorise(envs: list[gym.Env[Any, Any]]) -> Any:
+    """The environments as Stable-Baselines3 wants them, ready for exact checkpoints."""
+    wrapped = [Retraceable(env) for env in envs]
+    return DummyVecEnv([lambda env=env: env for env in wrapped])

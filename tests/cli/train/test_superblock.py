@@ -19,6 +19,7 @@ import torch
 from reelrl.cli.main import main
 from reelrl.encode.superblock.env import SuperblockQpEnv
 from reelrl.encode.superblock.learned import LearnedMap, load_map_controller
+from reelrl.encode.superblock.prepared_clip import PreparedClip
 from reelrl.encode.superblock.train import SuperblockTrainer, SuperblockTraining
 from reelrl.errors import CheckpointError, ConfigError, RunError
 from reelrl.runs.folder import Run, RunFolder
@@ -198,6 +199,22 @@ def test_several_clips_are_learned_on_together(tmp_path: Path) -> None:
     assert frames_in(run.artifacts / "clip-2" / "final_encoder_video.ivf") == 6
     with pytest.raises(ConfigError, match="256 x 96"):
         SuperblockTrainer(SuperblockTraining(files=(CLIP, "generated:street?size=256x96&frames=6")), 0)
+
+
+def test_a_clip_is_prepared_once_for_training_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare, prepared = PreparedClip.__init__, []
+
+    def counted(self: PreparedClip, video: str, *args: Any, **kwargs: Any) -> None:
+        prepared.append(video)
+        prepare(self, video, *args, **kwargs)
+
+    monkeypatch.setattr(PreparedClip, "__init__", counted)
+    clips = (CLIP, CLIP.replace("street", "noise"))
+    trainer = SuperblockTrainer(SuperblockTraining(files=clips), 0)
+    assert prepared == list(clips)
+    normalisations = [env.normalisation for env in (*trainer.envs, *trainer.judges)]
+    assert all(each is trainer.normalisation for each in normalisations)
+    trainer.close()
 
 
 def test_a_policy_over_features_moves_to_clips_of_other_sizes(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from reelrl.encode.superblock import baseline
 from reelrl.encode.superblock import record as episodes
 from reelrl.encode.superblock.env import Av1GymEnv, SuperblockQpEnv
 from reelrl.encode.superblock.maps import MAP_FEATURES, ZERO_MAP, action_of, feature_map
+from reelrl.encode.superblock.states import Normalisation
 from reelrl.errors import ContentError, EncoderError
 from tests.encode.makers import BACKENDS, SUPERBLOCKS, scene, thread_count, threads_fall_to
 
@@ -332,6 +333,22 @@ def test_copies_start_anew_and_behave_the_same(env: SuperblockQpEnv) -> None:
         play(twin, random_maps())
         assert twin._packets == env._packets
         twin.close()
+
+
+def test_a_twin_shares_the_prepared_clip_and_plays_episodes_of_its_own(env: SuperblockQpEnv) -> None:
+    learned, maps = env.normalisation, random_maps()
+    assert learned
+    env.normalise_by(Normalisation(learned.mean + 1, 2 * learned.deviation))
+    twin = env.twin()
+    assert twin.prepared is env.prepared
+    assert twin.normalisation is env.normalisation
+    first, _ = env.reset(seed=1)
+    env.step(maps[0])
+    played = play(twin, maps)
+    np.testing.assert_array_equal(first, twin.reset(seed=1)[0])
+    np.testing.assert_array_equal(first, pickle.loads(pickle.dumps(twin)).reset(seed=1)[0])
+    twin.close()
+    assert [reward for reward, _ in played] == [reward for reward, _ in play(env, maps)]
 
 
 def test_two_environments_take_turns_without_harm() -> None:

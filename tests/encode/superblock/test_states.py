@@ -53,7 +53,7 @@ def observations(env: SuperblockQpEnv, action: Any = None) -> NDArray[np.float32
 
 def _next(env: SuperblockQpEnv) -> tuple[Frame, Superblocks, FrameType, int]:
     assert env._frame is not None
-    return env._frame, env.subject.described(env._number, 40), FrameType.INTER, env._number
+    return env._frame, env.prepared.described(env._number, 40), FrameType.INTER, env._number
 
 
 def test_naive_is_feature_major_in_the_encoders_order() -> None:

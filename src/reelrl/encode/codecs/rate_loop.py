@@ -9,8 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
+from reelrl.encode.codecs.packet import FrameType
 from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reelrl.encode.codecs.packet import Packet
+    from reelrl.encode.codecs.settings import EncoderSettings
 
 _QP_PER_OCTAVE = 9.0  # so many QP steps halve the bits, roughly, over the range people use
 _MEMORY = 0.5  # share of the old complexity estimate that survives a frame of the same kind
@@ -66,3 +72,24 @@ class FrameQpBucket:
 
 
 LeakyBucket = FrameQpBucket  # its name in version 0.1
+
+
+class FrameQp:
+    """The QP of frame after frame: the settings' own, or one that holds `target_kbps`."""
+
+    def __init__(self, settings: EncoderSettings, target_kbps: float | None) -> None:
+        self._settings = settings
+        self._bucket: FrameQpBucket | None = None
+        if target_kbps is not None:
+            self._bucket = FrameQpBucket(target_kbps, settings.fps, settings.width * settings.height)
+
+    def next(self, number: int) -> int | None:
+        """What to send frame `number` with; None leaves the QP to the settings."""
+        keyint = self._settings.keyint
+        key = number == 0 or (keyint > 0 and number % keyint == 0)
+        return self._bucket.next_qp(key=key) if self._bucket is not None else None
+
+    def update(self, packet: Packet) -> None:
+        """Learn what the frame cost."""
+        if self._bucket is not None:
+            self._bucket.update(packet.size, packet.qp, key=packet.frame_type == FrameType.KEY)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from reelrl.content.quality import PSNR_CAP_DB, psnr_from_sse
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decoded
-from reelrl.encode.codecs.packet import FrameType
-from reelrl.encode.codecs.rate_loop import FrameQpBucket
+from reelrl.encode.codecs.rate_loop import FrameQp
 from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.superblock.block_error import block_sse
 from reelrl.settings.config import to_mapping
@@ -101,40 +100,19 @@ def plane_psnr(sse: tuple[int, int, int], luma_pixels: int, caps: Scores = (PSNR
     )
 
 
-class FrameQp:
-    """The QP of frame after frame: the settings' own, or one that holds `target_kbps`."""
-
-    def __init__(self, settings: EncoderSettings, target_kbps: float | None) -> None:
-        self._settings = settings
-        self._bucket: FrameQpBucket | None = None
-        if target_kbps is not None:
-            self._bucket = FrameQpBucket(target_kbps, settings.fps, settings.width * settings.height)
-
-    def next(self, number: int) -> int | None:
-        """What to send frame `number` with; None leaves the QP to the settings."""
-        keyint = self._settings.keyint
-        key = number == 0 or (keyint > 0 and number % keyint == 0)
-        return self._bucket.next_qp(key=key) if self._bucket is not None else None
-
-    def update(self, packet: Packet) -> None:
-        """Learn what the frame cost."""
-        if self._bucket is not None:
-            self._bucket.update(packet.size, packet.qp, key=packet.frame_type == FrameType.KEY)
-
-
 def baseline_of(
     clip: Clip, settings: EncoderSettings, target_kbps: float | None = None, statistics: bytes | None = None
 ) -> Baseline:
     """The clip coded without maps, from disk where that was done before by the same encoder."""
     settings = replace(settings.for_clip(clip), recon=True, ssim=True)
     path = cache_dir() / "baselines" / f"{_key(clip, settings, target_kbps)}.npz"
-    found = _load(path, clip)
-    if found is None:
-        found = _code(clip, settings, target_kbps, statistics)
+    baseline = _load(path, clip)
+    if baseline is None:
+        baseline = _code(clip, settings, target_kbps, statistics)
         body = io.BytesIO()
-        np.savez(body, **{field.name: getattr(found, field.name) for field in fields(Baseline)})
+        np.savez(body, **{field.name: getattr(baseline, field.name) for field in fields(Baseline)})
         keep(path, body.getvalue())
-    return found
+    return baseline
 
 
 def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, statistics: bytes | None) -> Baseline:
@@ -178,7 +156,7 @@ def _load(path: Path, clip: Clip) -> Baseline | None:
     try:
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             values = {name: arrays[name] for name in arrays.files}
-        found = Baseline(**values | {"luma_pixels": int(values["luma_pixels"])})
+        baseline = Baseline(**values | {"luma_pixels": int(values["luma_pixels"])})
     except (ValueError, TypeError, KeyError, OSError):
         return None
-    return found if len(found.bytes) == clip.frame_count else None
+    return baseline if len(baseline.bytes) == clip.frame_count else None

@@ -15,24 +15,22 @@ from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from reelrl import names
-from reelrl.content.clip import Clip
 from reelrl.content.write.video import write_bitstream
-from reelrl.encode.clip_choice import opened
-from reelrl.encode.codecs.session import EncoderSession, check_openable
+from reelrl.encode.codecs.rate_loop import FrameQp
+from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.superblock import record as episodes
-from reelrl.encode.superblock.baseline import FrameQp
-from reelrl.encode.superblock.checks import (
+from reelrl.encode.superblock.maps import (
     LEVELS,
-    checked_encoder,
-    checked_lambda,
+    MAP_FEATURES,
+    ZERO_MAP,
     checked_levels,
     checked_weights,
-    reward_of,
+    map_inputs,
+    map_of,
 )
-from reelrl.encode.superblock.maps import MAP_FEATURES, ZERO_MAP, map_inputs, map_of
-from reelrl.encode.superblock.prepared_clip import Subject
-from reelrl.encode.superblock.rewards import Outcome, weighted_gain
+from reelrl.encode.superblock.prepared_clip import PreparedClip
+from reelrl.encode.superblock.rewards import Outcome, reward_of, weighted_gain
 from reelrl.encode.superblock.states import (
     LARGEST,
     ClipView,
@@ -44,6 +42,7 @@ from reelrl.errors import ConfigError, InvalidRewardError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
     from reelrl.encode.superblock.rewards import Reward
     from reelrl.encode.superblock.states import StateFactory
@@ -77,7 +76,8 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
 
     ## Arguments
     `target_kbps` holds a bitrate by moving the frames' QP (the encoder's own rate control would ignore maps). With
-    `output_dir` the baseline's stream is saved there as baseline_output.ivf.
+    `output_dir` the baseline's stream is saved there as baseline_output.ivf. `prepared` is that of another environment
+    with the same arguments: clip and baseline are then shared, not made again.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as a plain class attribute
@@ -96,32 +96,32 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         target_kbps: float | None = None,
         weights: Weighing | None = None,
         normalise: bool | Normalisation = True,
+        prepared: PreparedClip | None = None,
     ) -> None:
         EzPickle.__init__(
             self, video_path, output_dir, lambda_rd=lambda_rd, state=state, reward=reward, encoder=encoder,
             max_frames=max_frames, action=action, target_kbps=target_kbps, weights=weights, normalise=normalise,
+            prepared=prepared,
         )  # fmt: skip
         self._session: EncoderSession | None = None
-        self.lambda_rd = checked_lambda(lambda_rd)
         self._reward = reward_of(reward)
         make_state: StateFactory = names.resolve(names.STATES, state, foreign=True) if isinstance(state, str) else state
         if action not in ACTIONS:
             raise ConfigError(f"unknown action {action!r}{names.did_you_mean(action, ACTIONS)}")
         if self._reward is weighted_gain and weights is None:
             weights = USUAL_WEIGHTS
-        self._video = video_path.name if isinstance(video_path, Clip) else str(video_path)
-        self.clip = opened(video_path, max_frames)
+        self.prepared = prepared or PreparedClip(
+            video_path, encoder, max_frames=max_frames, target_kbps=target_kbps, weights=weights, lambda_rd=lambda_rd
+        )
+        self.clip = self.prepared.clip
         self.grid = self.clip.grid
         self.superblocks = self.clip.superblock_count
-        self.settings = checked_encoder(encoder, target_kbps).for_clip(self.clip)
-        check_openable(self.settings)
-        self.target_kbps = target_kbps
-        self.subject = Subject(
-            self.clip, self.settings, target_kbps=target_kbps, weights=weights, lambda_rd=self.lambda_rd
-        )
-        self.features = self.subject.features
-        self.baseline = self.subject.baseline
-        self.weights = self.subject.weights
+        self.settings = self.prepared.settings
+        self.target_kbps = self.prepared.target_kbps
+        self.lambda_rd = self.prepared.lambda_rd
+        self.features = self.prepared.features
+        self.baseline = self.prepared.baseline
+        self.weights = self.prepared.weights
         self._prepare_action(action)
         self._prepare_state(make_state, normalise)
         if output_dir is not None:
@@ -147,7 +147,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             self._inputs = map_inputs(self.features, self.grid, self.weights)
 
     def _prepare_state(self, make_state: StateFactory, normalise: bool | Normalisation) -> None:
-        self.state = make_state(ClipView(self.clip), self.subject.baseline_observations())
+        self.state = make_state(ClipView(self.clip), self.prepared.baseline_observations())
         self._length = self.state.get_observation_length()
         self.normalisation: Normalisation | None = None
         if normalise is False:
@@ -155,16 +155,25 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             limit, space = np.finfo(np.float32).max, self.state.get_observation_space()
             low, high = np.clip(space.low, -limit, limit), np.clip(space.high, -limit, limit)
         else:
-            groups = self.state.get_groups()
-            if isinstance(normalise, Normalisation):
-                self.normalisation = normalise
-            else:
-                self.normalisation = Normalisation.learn(self.subject.baseline_states(self.state), groups)
-            self._mean, self._scale = self.normalisation.spread(groups)
+            if not isinstance(normalise, Normalisation):
+                normalise = Normalisation.learn(self.prepared.baseline_states(self.state), self.state.get_groups())
+            self.normalise_by(normalise)
             high = np.full(self._length, LARGEST, np.float32)
             low = -high
         self.observation_space = spaces.Box(low, high, dtype=np.float32)
         self._end = np.clip(np.zeros(self._length, np.float32), low, high)
+
+    def normalise_by(self, normalisation: Normalisation) -> None:
+        """Scale observations by this from now on, as when several clips share one; not in mid-episode."""
+        self.normalisation = normalisation
+        self._ezpickle_kwargs["normalise"] = normalisation  # a copy made by pickle has it too
+        self._mean, self._scale = normalisation.spread(self.state.get_groups())
+
+    def twin(self) -> SuperblockQpEnv:
+        """Another environment of the same clip, for episodes beside this one's: nothing is coded or learned again."""
+        arguments: dict[str, Any] = {**self._ezpickle_kwargs}
+        arguments |= {"prepared": self.prepared, "normalise": self.normalisation or False}
+        return type(self)(self.clip, **arguments)
 
     # -- episodes ----------------------------------------------------------------------------------------------------
 
@@ -177,7 +186,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             raise ConfigError(f"reset options {sorted(options)} are unknown; there are none")
         self._stop()
         self._seed = seed if seed is not None else self._seed
-        self._session = EncoderSession(self.settings, statistics=self.subject.statistics)
+        self._session = EncoderSession(self.settings, statistics=self.prepared.statistics)
         self._qps = FrameQp(self.settings, self.target_kbps)
         self._packets, self._sent = [], []
         self._reward_sum = self._psnr_sum = 0.0
@@ -199,7 +208,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._qps.update(packet)
         self._packets.append(packet.data)
         self._sent.append((self._qp, offsets))
-        outcome = self.subject.outcome(frame, packet, self._no_offsets if offsets is None else offsets)
+        outcome = self.prepared.outcome(frame, packet, self._no_offsets if offsets is None else offsets)
         reward = self._rewarded(outcome)
         self.state.feedback(outcome)
         self.outcome = outcome
@@ -232,9 +241,9 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         number = self._number
         self._frame = frame = next(self._frames)
         self._qp = self._qps.next(number)
-        described = self.subject.described(number, self.settings.qp if self._qp is None else self._qp)
+        described = self.prepared.described(number, self.settings.qp if self._qp is None else self._qp)
         try:
-            given = self.state.get_observation(frame, described, self.subject.frame_types[number], number)
+            given = self.state.get_observation(frame, described, self.prepared.frame_types[number], number)
             return self._normalised(checked_observation(given, self._length, number))
         except BaseException:
             self._frame = None
@@ -290,7 +299,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         if not 0 <= picture_number < len(self._packets):
             raise ConfigError(f"frame {picture_number} is not coded yet; this episode has {len(self._packets)} frames")
         size = len(self._packets[picture_number])
-        return self.subject.sizes[picture_number] - size, size
+        return self.prepared.sizes[picture_number] - size, size
 
     def save_bitstream_to_file(self, path: str | Path, interrupt: bool = False) -> None:
         """Save the stream of the episode that just ended; with `interrupt`, the last one that was completed.
@@ -316,14 +325,14 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         frames = len(self._packets)
         totals = {
             "bytes": sum(map(len, self._packets)),
-            "baseline_bytes": sum(self.subject.sizes[:frames]),
+            "baseline_bytes": sum(self.prepared.sizes[:frames]),
             "psnr_y": self._psnr_sum / frames,
             "baseline_psnr_y": float(self.baseline.psnr[:frames, 0].mean()),
             "reward": self._reward_sum,
         }
         return episodes.record_of(
             self.clip,
-            video=self._video,
+            video=self.prepared.name,
             first_frame=0,
             settings=self.settings,
             seed=self._seed,

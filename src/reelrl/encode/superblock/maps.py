@@ -36,6 +36,9 @@ MAP_FEATURES = (
 )
 """What a map is a weighted sum of, in order."""
 
+LEVELS = 2 * MAX_OFFSET + 1
+"""Choices per superblock."""
+
 STEPS = 2.0
 """QP steps per standard deviation at weight 1."""
 
@@ -106,6 +109,30 @@ def named_weights(**named: float) -> Floats:
 def action_of(offsets: Offsets) -> NDArray[np.int64]:
     """The environment's action for offsets: 0 stands for -3."""
     return offsets.astype(np.int64) + MAX_OFFSET
+
+
+def checked_levels(action: Any, superblocks: int) -> NDArray[np.int32]:
+    """Offsets of an action of 0 to 6 per superblock."""
+    values = _as_array(action)
+    if values.shape != (superblocks,):
+        raise ConfigError(f"the action has shape {values.shape}, this clip has {superblocks} superblocks: one each")
+    if values.dtype.kind not in "iu":
+        raise ConfigError(f"the action is {values.dtype}; give whole numbers from 0 to {LEVELS - 1}")
+    if values.min() < 0 or values.max() >= LEVELS:
+        raise ConfigError(f"the action goes from {values.min()} to {values.max()}; 0 to {LEVELS - 1} is allowed")
+    offsets: NDArray[np.int32] = values.astype(np.int32) - MAX_OFFSET
+    return offsets
+
+
+def checked_weights(action: Any) -> NDArray[np.float32]:
+    values = _as_array(action)
+    if values.shape != (len(MAP_FEATURES),):
+        raise ConfigError(f"the action has shape {values.shape}; give {len(MAP_FEATURES)} weights")
+    if values.dtype.kind not in "iuf":
+        raise ConfigError(f"the action is {values.dtype}; give numbers from -1 to 1")
+    if np.abs(values).max() > 1 + 1e-6:
+        raise ConfigError(f"the action goes from {values.min()} to {values.max()}; -1 to 1 is allowed")
+    return values.astype(np.float32)
 
 
 class NoMap:
@@ -180,7 +207,17 @@ class RandomMap:
 
     def act(self, observation: Any) -> NDArray[np.int64]:  # noqa: ARG002 - the protocol's
         """A drawn map."""
-        return self._rng.integers(0, 2 * MAX_OFFSET + 1, self._superblocks)
+        return self._rng.integers(0, LEVELS, self._superblocks)
+
+
+def _as_array(action: Any) -> NDArray[Any]:
+    try:
+        values = np.asarray(action)
+    except ValueError as error:  # ragged lists
+        raise ConfigError(f"the action is no array: {error}") from None
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidStateError(f"the action holds {values[~np.isfinite(values)].ravel()[0]}; actions are finite")
+    return values
 
 
 def _nearness(grid: tuple[int, int]) -> Floats:

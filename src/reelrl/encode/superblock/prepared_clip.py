@@ -1,27 +1,34 @@
 """A clip made ready for episodes: everything that is computed once, kept on disk, and the same in each of them.
 
-clip ──► features, first pass, baseline, weights ──► Subject ──► outcome(frame, packet, offsets)
+clip ──► features, first pass, baseline, weights ──► PreparedClip ──► outcome(frame, packet, offsets)
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reelrl.content.clip import Clip
+from reelrl.encode.clip_choice import opened
+from reelrl.encode.codecs.control import check_maps_are_obeyed, check_openable
 from reelrl.encode.codecs.packet import FrameType
 from reelrl.encode.codecs.whole_clip import first_pass, wants_statistics
 from reelrl.encode.features import clip_features
 from reelrl.encode.superblock.baseline import baseline_of, plane_psnr
-from reelrl.encode.superblock.rewards import Outcome
+from reelrl.encode.superblock.rewards import Outcome, checked_lambda
 from reelrl.encode.superblock.states import AbstractState, BaselineObservation, Superblocks, checked_observation
 from reelrl.encode.superblock.weighting import weigh_clip, weighted_psnr
+from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
@@ -29,21 +36,28 @@ if TYPE_CHECKING:
     from reelrl.encode.superblock.weighting import Weighing
 
 
-class Subject:
-    """A clip, what its source says about each superblock, and what the encoder makes of it when left alone."""
+class PreparedClip:
+    """A clip, what its source says about each superblock, and what the encoder makes of it when left alone.
+
+    Any number of environments may share it: nothing in it changes any more.
+    """
 
     def __init__(
         self,
-        clip: Clip,
-        settings: EncoderSettings,
+        video: str | Path | Clip,
+        encoder: EncoderSettings,
         *,
+        max_frames: int | None = None,
         target_kbps: float | None = None,
         weights: Weighing | None = None,
         lambda_rd: float = 0.1,
     ) -> None:
-        self.clip = clip
-        self.settings = settings
-        self.lambda_rd = lambda_rd
+        self.lambda_rd = checked_lambda(lambda_rd)
+        self.name = video.name if isinstance(video, Clip) else str(video)
+        self.clip = clip = opened(video, max_frames)
+        self.settings = settings = checked_encoder(encoder, target_kbps).for_clip(clip)
+        check_openable(settings)
+        self.target_kbps = target_kbps
         self.features: NDArray[np.float32] = clip_features(clip)
         self.statistics = first_pass(clip, settings) if wants_statistics(settings) else None
         self.baseline = baseline_of(clip, settings, target_kbps, self.statistics)
@@ -145,3 +159,20 @@ class Subject:
             return None
         pairs = zip(self.clip, self.baseline.pictures(), strict=True)
         return [weighted_psnr(source, coded, maps.frame(number)) for number, (source, coded) in enumerate(pairs)]
+
+
+def checked_encoder(settings: EncoderSettings, target_kbps: float | None) -> EncoderSettings:
+    """Settings under which the encoder obeys maps and answers each frame at once."""
+    if settings.steers_rate:
+        raise ConfigError(
+            f"rate_control = {settings.rate_control}: the encoder would ignore every map; use cqp, and target_kbps= of "
+            "the environment to hold a bitrate"
+        )
+    check_maps_are_obeyed(settings)
+    if not settings.low_delay:
+        raise ConfigError("structure = random_access: a step needs its frame's packet at once; use low_delay")
+    if target_kbps is not None:
+        if not (math.isfinite(target_kbps) and target_kbps > 0):
+            raise ConfigError(f"target_kbps = {target_kbps}; a bitrate is above zero")
+        settings = replace(settings, picture_qp=True)
+    return replace(settings, recon=True)

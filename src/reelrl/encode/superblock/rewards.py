@@ -6,6 +6,7 @@ def reward(outcome: Outcome) -> float:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from reelrl import names
 from reelrl.content.frame import Frame
 from reelrl.encode.codecs.block_ssim import picture_ssim
 from reelrl.encode.codecs.packet import FrameType
@@ -102,3 +104,23 @@ def weighted_gain(outcome: Outcome) -> float:
 
 
 REWARDS: dict[str, Reward] = {"psnr_gain": psnr_gain, "rd": rd, "ssim": ssim_gain, "weighted": weighted_gain}
+
+
+def reward_of(reward: str | Reward) -> Reward:
+    """A reward by name, as "package.module:function", or the function itself."""
+    if isinstance(reward, str):
+        if reward in REWARDS:
+            return REWARDS[reward]
+        if ":" in reward:
+            foreign: Reward = names.resolve({}, reward, foreign=True)
+            return foreign
+        raise ConfigError(f"unknown reward {reward!r}{names.did_you_mean(reward, REWARDS)}")
+    if not callable(reward):
+        raise ConfigError(f"reward is a {type(reward).__name__}; give a name or a function of an Outcome")
+    return reward
+
+
+def checked_lambda(value: float) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise ConfigError(f"lambda_rd = {value}; it is finite and not negative")
+    return float(value)

@@ -8,35 +8,36 @@ With several clips the streams lie in a folder for each: artifacts/clip-1/ and s
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import DiscretizeAction
 
-from reelrl.agents.learners import LearnerSettings, make_learner, policy_of, vectorise
-from reelrl.agents.training import Figures, Training
+from reelrl.agents.learners import LearnerSettings, make_learner, policy_of
+from reelrl.agents.training import Figures, Training, vectorise
 from reelrl.content.write.video import write_bitstream
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.superblock.env import USUAL_WEIGHTS, SuperblockQpEnv
 from reelrl.encode.superblock.learned import normalisation_facts
-from reelrl.encode.superblock.monitor_csv import MonitorCsv
 from reelrl.encode.superblock.states import Normalisation
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, RunError
 from reelrl.runs import policy_file
 from reelrl.runs.saving import Saving
 from reelrl.seeding import seed_for
-from reelrl.storage.files import writable_folder
-from reelrl.storage.regular_files import own_folder, own_path
+from reelrl.storage.files import explain_os_error, writable_folder, write_atomic
+from reelrl.storage.regular_files import open_regular, own_folder, own_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from reelrl.content.clip import Clip
     from reelrl.runs.folder import Run
 
 LEVELS = 7
@@ -86,6 +87,28 @@ class Listener(Protocol):
     def evaluation(self, done: int, figures: Figures) -> None: ...  # names begin with eval/
 
 
+class MonitorCsv:
+    """monitor.csv as Stable-Baselines3's tools read it: a JSON line, then reward, length and seconds of each episode.
+
+    It is written anew from the run's episodes, so that a resumed run has each of them once.
+    """
+
+    def __init__(self, path: Path, run: Run, env_id: str = "reelrl/SuperblockQP-v0") -> None:
+        self.path = path
+        start_s = datetime.fromisoformat(run.meta["created"]).timestamp()
+        lines = ["#" + json.dumps({"t_start": start_s, "env_id": env_id}), "r,l,t"]
+        lines += [_row(episode["reward"], episode["length"], episode["time_s"]) for episode in run.episodes()]
+        write_atomic(path, "\n".join(lines) + "\n", error=RunError)
+
+    def add(self, reward: float, length: int, time_s: float) -> None:
+        """One episode more."""
+        try:
+            with os.fdopen(open_regular(self.path, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
+                file.write(_row(reward, length, time_s) + "\n")
+        except OSError as error:
+            raise RunError(explain_os_error(error, self.path, "append to")) from error
+
+
 class SuperblockTrainer:
     """Everything that one training needs: `attach` it to a run, then `train` to the end from where the run stands."""
 
@@ -98,13 +121,14 @@ class SuperblockTrainer:
         if not settings.files:
             raise ConfigError("there is no clip to learn on; give one with --file")
         self.settings = settings
-        self.envs = [self._make_env(file, settings.normalise) for file in settings.files]
+        self.envs = [self._make_env(file) for file in settings.files]
         _check_alike(self.envs, settings.files)
         self.normalisation = _shared_normalisation(self.envs)
-        normalise = self.normalisation or False
-        if len(self.envs) > 1:
-            self.envs = [self._make_env(env.clip, normalise) for env in self.envs]
-        self.judges = [self._make_env(env.clip, normalise) for env in self.envs]
+        if self.normalisation is not None:
+            for env in self.envs:
+                env.normalise_by(self.normalisation)
+        # Evaluations fall into the middle of training episodes, so they have environments of their own.
+        self.judges = [env.twin() for env in self.envs]
         self.frames = sum(env.clip.frame_count for env in self.envs)
         self.levels: tuple[float, ...] = ()
         venv = vectorise([self._for_learner(env) for env in self.envs])
@@ -164,10 +188,10 @@ class SuperblockTrainer:
         for env in (*self.envs, *self.judges):
             env.close()
 
-    def _make_env(self, clip: str | Clip, normalise: bool | Normalisation) -> SuperblockQpEnv:
+    def _make_env(self, file: str) -> SuperblockQpEnv:
         chosen = self.settings
         return SuperblockQpEnv(
-            clip,
+            file,
             lambda_rd=chosen.lambda_rd,
             state=chosen.state,
             reward=chosen.reward,
@@ -176,7 +200,7 @@ class SuperblockTrainer:
             action=chosen.action,
             target_kbps=chosen.target_kbps,
             weights=chosen.weights,
-            normalise=normalise,
+            normalise=chosen.normalise,
         )
 
     def _for_learner(self, env: SuperblockQpEnv) -> Any:
@@ -261,3 +285,7 @@ def _check_alike(envs: list[SuperblockQpEnv], files: tuple[str, ...]) -> None:
                 f"{file} is {env.clip.width} x {env.clip.height} and {files[0]} is {envs[0].clip.width} x "
                 f"{envs[0].clip.height}; one policy needs clips with as many superblocks, or features that do not count"
             )
+
+
+def _row(reward: float, length: int, time_s: float) -> str:
+    return f"{round(reward, 6)},{length},{round(time_s, 6)}"
