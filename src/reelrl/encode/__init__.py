@@ -2,7 +2,7 @@
 
 clip ──► EncoderSession.send(frame, qp=, offsets=) ──► receive() ──► Packet(data, psnr, recon, ...)
              │ a thread with a deadline
-             └─► Encoder (svtav1, aom): one stream in a stock library
+             └─► Backend (svtav1, aom): one stream in a stock library
 """
 
 from typing import TYPE_CHECKING

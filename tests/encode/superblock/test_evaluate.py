@@ -11,7 +11,7 @@ from reelrl.cli.main import main
 from reelrl.cli.options import numbers
 from reelrl.encode.clip_choice import split_clips
 from reelrl.encode.superblock import measure
-from reelrl.encode.superblock.evaluate import Contestant, Protocol, encode_all, with_anchors
+from reelrl.encode.superblock.evaluate import MapContestant, SuperblockEvaluationPlan, encode_all, with_anchors
 from reelrl.encode.superblock.fit import MapPolicy
 from reelrl.encode.superblock.search_clips import means
 from reelrl.encode.superblock.summary import clip_results
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from reelrl.encode.superblock.evaluate import EncodePoint
 
 METRICS = ("psnr_y", "ssim_db")
-QUICK = Protocol(qps=(28, 36, 44, 52), frames=3, metrics=METRICS)
+QUICK = SuperblockEvaluationPlan(qps=(28, 36, 44, 52), frames=3, metrics=METRICS)
 NAMES = ("zero-map", "random-map", "crf", "crf:aq-mode=3")
 
 
-def everyone() -> list[Contestant]:
-    return [Contestant.parse(name) for name in NAMES]
+def everyone() -> list[MapContestant]:
+    return [MapContestant.parse(name) for name in NAMES]
 
 
 @cache
@@ -50,12 +50,12 @@ def points() -> tuple[EncodePoint, ...]:
     ],
 )
 def test_contestants_are_compared_with_their_like(text: str, name: str, spec: str, anchor: str) -> None:
-    found = Contestant.parse(text)
+    found = MapContestant.parse(text)
     assert (found.name, found.spec, found.anchor) == (name, spec, anchor)
 
 
 def test_anchors_are_encoded_though_nobody_named_them() -> None:
-    names = [contestant.name for contestant in with_anchors([Contestant.parse("crf:aq-mode=1")])]
+    names = [contestant.name for contestant in with_anchors([MapContestant.parse("crf:aq-mode=1")])]
     assert names == ["crf", "crf:aq-mode=1"]
 
 
@@ -93,7 +93,7 @@ def test_less_than_no_processes_are_refused() -> None:
 
 def test_a_policy_that_abstains_is_exactly_no_map(tmp_path: Path) -> None:
     MapPolicy({"variance": 1.0}, abstains=True).save(tmp_path / "calm.yaml")
-    calm = [Contestant.parse(str(tmp_path / "calm.yaml"))]
+    calm = [MapContestant.parse(str(tmp_path / "calm.yaml"))]
     found = encode_all(calm, [scene(frames=4)], QUICK)
     (result, *_) = clip_results(calm, found, METRICS)
     assert (result.contestant, result.bd.percent) == ("calm", 0)
@@ -158,7 +158,7 @@ def test_wrong_contestants_are_refused_before_anything_is_encoded(names: list[st
     from reelrl.errors import ReelError
 
     with pytest.raises(ReelError, match=match):
-        encode_all([Contestant.parse(name) for name in names], [scene(frames=2)], QUICK)
+        encode_all([MapContestant.parse(name) for name in names], [scene(frames=2)], QUICK)
 
 
 def test_qps_are_checked() -> None:
@@ -166,7 +166,7 @@ def test_qps_are_checked() -> None:
     with pytest.raises(ConfigError, match="whole numbers"):
         numbers("--qps", "28;36")
     with pytest.raises(ConfigError, match="1 QPs"):
-        Protocol(qps=(30,))
+        SuperblockEvaluationPlan(qps=(30,))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reelrl.encode import EncoderSettings
 from reelrl.encode.superblock import measure
 from reelrl.encode.superblock.measure import LocalCurve, static
-from reelrl.encode.superblock.search import Found, SearchSettings, _lowest, search, transfer
+from reelrl.encode.superblock.search import SearchResult, SearchSettings, _lowest, search, transfer
 from reelrl.errors import ConfigError
 from tests.encode.makers import SUPERBLOCKS, scene
 
@@ -19,7 +19,7 @@ QUICK = SearchSettings(encoder=EncoderSettings(backend="aom", qp=40), refinement
 
 
 @cache
-def found() -> tuple[Found, ...]:
+def found() -> tuple[SearchResult, ...]:
     return tuple(search(scene(frames=3), QUICK, METRICS))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
 
     from reelrl.content.clip import Clip
-    from reelrl.encode.superblock.evaluate import Contestant
+    from reelrl.encode.superblock.evaluate import MapContestant
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     folder = writable_folder(args.out)
     contestants = _contestants(args)
     metrics = (*CHEAP, "vmaf") if not args.no_vmaf and _has_vmaf() else CHEAP
-    how = superblock.Protocol(
+    plan = superblock.SuperblockEvaluationPlan(
         qps=options.numbers("--qps", args.qps),
         frames=args.frames,
         metrics=metrics,
@@ -65,13 +65,13 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     clips = _clips(args)
-    points = superblock.encode_all(contestants, clips, how, args.jobs)
+    points = superblock.encode_all(contestants, clips, plan, args.jobs)
     results = superblock_summary.clip_results(contestants, points, metrics, args.method)
     summary = verdicts(results)
     facts: dict[str, Any] = {
         "clips": len(clips),
         "names": [clip.name for clip in clips],
-        "frames": how.frames,
+        "frames": plan.frames,
         "qps": args.qps,
         "encoder": f"{args.backend} {capabilities(args.backend).version}, preset {args.preset}, "
         "low delay, one key frame",
@@ -91,12 +91,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _contestants(args: argparse.Namespace) -> list[Contestant]:
+def _contestants(args: argparse.Namespace) -> list[MapContestant]:
     from reelrl.encode import capabilities
-    from reelrl.encode.superblock.evaluate import HEURISTICS, Contestant
+    from reelrl.encode.superblock.evaluate import HEURISTICS, MapContestant
 
     usual = [*HEURISTICS, *capabilities(args.backend).own_modes]
-    return [Contestant.parse(text) for text in args.only or [*usual, *args.controllers]]
+    return [MapContestant.parse(text) for text in args.only or [*usual, *args.controllers]]
 
 
 def _clips(args: argparse.Namespace) -> list[Clip]:

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _learn(trainer: SuperblockTrainer, run_folder: Run, seed: int, save_every_s: float) -> dict[str, float]:
     with training.Report(trainer.total_steps, unit="steps") as report:
-        trainer.attach(run_folder, _Listener(report), report.saving(save_every_s, "rollout"))
+        trainer.attach(run_folder, _ReportLines(report), report.saving(save_every_s, "rollout"))
         report.begin(trainer.steps_done)
         _introduce(trainer, seed)
         try:
@@ -165,8 +165,8 @@ def _introduce(trainer: SuperblockTrainer, seed: int) -> None:
         training.say_resumed(f"step {trainer.steps_done}")
 
 
-class _Listener:
-    """Passes on what the training says."""
+class _ReportLines:
+    """What the training reports, as lines and as the progress bar."""
 
     def __init__(self, report: training.Report) -> None:
         self.report = report
@@ -180,7 +180,7 @@ class _Listener:
             self._line("step", figures, f"{self.report.rate}   {self.report.left}")
 
     def evaluation(self, done: int, figures: dict[str, float]) -> None:
-        if done < self.report.total:  # the last one is told at the end
+        if done < self.report.total:  # the last one is the command's last line
             self._line("eval", {name.removeprefix("eval/"): value for name, value in figures.items()})
 
     def _line(self, word: str, figures: dict[str, float], *more: str) -> None:

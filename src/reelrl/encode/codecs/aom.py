@@ -1,4 +1,4 @@
-"""libaom as an `Encoder`: low delay, with an exact quantiser per picture and per superblock.
+"""libaom as a `Backend`: low delay, with an exact quantiser per picture and per superblock.
 
 The encoder asks for its decisions through a callback while it codes a frame. With no lag the decision is known
 before the frame is handed over, so the callback only copies it: no thread waits for another.

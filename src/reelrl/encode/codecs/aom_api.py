@@ -87,14 +87,14 @@ _WHEELS = {"cv2": "opencv_python_headless.libs"}
 
 
 @dataclass(frozen=True)
-class Library:
+class AomLibrary:
     lib: Any
     path: str
     version: str
 
 
 @cache
-def load() -> Library:
+def load() -> AomLibrary:
     """The library, loaded once; EncoderMissing when it cannot be used."""
     path = str(find_library("REELRL_AOM_LIB", _WHEELS, "libaom*.so*"))
     try:
@@ -102,7 +102,7 @@ def load() -> Library:
         version = ffi.string(lib.aom_codec_version_str()).decode()
         check_version(version)
         _ = lib.aom_codec_av1_cx, lib.aom_codec_get_preview_frame, lib.aom_codec_control
-        return Library(lib, path, version)
+        return AomLibrary(lib, path, version)
     except (OSError, AttributeError) as error:
         raise EncoderMissing(f"{path} is no usable libaom: {error}; reinstall opencv-python-headless") from error
 

@@ -1,4 +1,4 @@
-"""The encoders there are, what each can do, and the protocol they share."""
+"""The backends there are, what each can do, and the protocol they share."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Capabilities:
     own_modes: tuple[str, ...] = ()
 
 
-class Encoder(Protocol):
+class Backend(Protocol):
     """One open stream inside a library. All calls come from one thread; arguments are already checked."""
 
     def __init__(self, settings: EncoderSettings, statistics: bytes | None) -> None: ...
@@ -88,8 +88,11 @@ class Encoder(Protocol):
         ...
 
 
+Encoder = Backend  # its name in version 0.1
+
+
 def encoder_class(name: str) -> Any:
-    """The Encoder class of a backend."""
+    """The class of a backend by name."""
     return names.resolve(names.BACKENDS, name, foreign=True)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from reelrl.content.frame import Frame
-    from reelrl.encode.codecs.backends import Encoder
+    from reelrl.encode.codecs.backends import Backend
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 
@@ -173,7 +173,7 @@ class EncoderSession(Session):
         super().__init__(settings)
         trust.ensure(settings.backend)
         self._failure: EncoderError | None = None
-        self._encoder: Encoder | None = None
+        self._encoder: Backend | None = None
         self._thread = DeadlineThread(f"encoder-{settings.backend}")
         self._closed = False
         kind, extra = encoder_class(settings.backend), {"first_pass": True} if first_pass else {}
@@ -227,7 +227,7 @@ class EncoderSession(Session):
         packets: list[Packet] = self._call(self._usable("flush").finish, "finish")
         return packets
 
-    def _usable(self, doing: str) -> Encoder:
+    def _usable(self, doing: str) -> Backend:
         if self._closed or self._encoder is None:
             raise EncoderError(f"cannot {doing}: the session is closed; open another")
         if self._failure is not None:

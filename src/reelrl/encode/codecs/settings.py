@@ -30,7 +30,7 @@ QINDEX_PER_QP = 4
 class EncoderSettings:
     """Settings of one encoder session.
 
-    backend              name of the encoder: "svtav1", "aom", or "my_pkg.mine:Encoder"
+    backend              name of the encoder: "svtav1", "aom", or "my_pkg.mine:Backend"
     width, height        pixels, even; 0 means "as the clip says" (see `for_clip`)
     preset               the encoder's speed preset, 0 (slow) to 13 (fast); aom stops at 6 and takes more as 6
     rate_control         "cqp" fixed quantiser pyramid, "crf" with the encoder's look at temporal dependency,

@@ -1,4 +1,4 @@
-"""SVT-AV1 as an `Encoder`: exact picture QPs; superblock offsets by segments.
+"""SVT-AV1 as a `Backend`: exact picture QPs; superblock offsets by segments.
 
 Rules that keep it from hanging: in low delay exactly one blocking `get_packet` follows each picture, and the next
 picture waits until the encoder's threads rest (see `quiet`); in random access packets and reconstructions are only

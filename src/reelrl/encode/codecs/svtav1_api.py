@@ -94,7 +94,7 @@ def last_words(since: int) -> str:
 
 
 @dataclass(frozen=True)
-class Library:
+class SvtAv1Library:
     """The loaded library and the places of the unnamed configuration fields, in bytes."""
 
     lib: Any
@@ -106,7 +106,7 @@ class Library:
 
 
 @cache
-def load() -> Library:
+def load() -> SvtAv1Library:
     """The library, loaded once and probed; EncoderMissing when it cannot be used."""
     path = str(find_library("REELRL_SVTAV1_LIB", _WHEELS, "libSvtAv1Enc*.so*"))
     try:
@@ -114,7 +114,7 @@ def load() -> Library:
         version = ffi.string(lib.svt_av1_get_version()).decode().removeprefix("v")
         check_version(version)
         lib.svt_av1_set_log_callback(_log, ffi.NULL)
-        return Library(
+        return SvtAv1Library(
             lib=lib,
             path=path,
             version=version,

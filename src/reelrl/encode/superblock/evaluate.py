@@ -41,19 +41,19 @@ HEURISTICS = (NO_MAP, "zero-map", "variance-map", "motion-map", "random-map")
 
 
 @dataclass(frozen=True)
-class Contestant:
+class MapContestant:
     """A line of the table: a name, what was asked for, and whom it is compared with."""
 
     name: str
     spec: str
 
     @staticmethod
-    def parse(text: str) -> Contestant:
+    def parse(text: str) -> MapContestant:
         """`motion-map(0.5)`, `policy.yaml`, `runs/0007`, `crf:aq-mode=3`, each with `name=` before it if you like."""
         name, equals, spec = text.partition("=")
         if equals and ":" not in name:
-            return Contestant(name, spec)
-        return Contestant(Path(text).stem if text.endswith((".yaml", ".safetensors")) else text, text)
+            return MapContestant(name, spec)
+        return MapContestant(Path(text).stem if text.endswith((".yaml", ".safetensors")) else text, text)
 
     @property
     def is_mode(self) -> bool:
@@ -73,9 +73,11 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """frames   of each clip, from its beginning
-    encoder     without maps; QPs come from `qps`
+class SuperblockEvaluationPlan:
+    """What everybody is put through alike.
+
+    frames   of each clip, from its beginning
+    encoder  without maps; QPs come from `qps`
     """
 
     qps: tuple[int, ...] = (28, 36, 44, 52)
@@ -112,52 +114,52 @@ class EncodePoint:
 
 
 def encode_all(
-    contestants: Sequence[Contestant], clips: Sequence[Clip], how: Protocol, jobs: int = 1
+    contestants: Sequence[MapContestant], clips: Sequence[Clip], plan: SuperblockEvaluationPlan, jobs: int = 1
 ) -> list[EncodePoint]:
     """Every contestant on every clip at every QP, anchors included, in the order of the arguments."""
     everyone = with_anchors(contestants)
     _check_names(everyone)
     for contestant in everyone:
         _prepare(contestant)
-    windows = [clip.window(0, min(how.frames, clip.frame_count)).load() for clip in clips]
+    windows = [clip.window(0, min(plan.frames, clip.frame_count)).load() for clip in clips]
     tasks = [
-        (contestant, replace(window, name=clip.name), how)
+        (contestant, replace(window, name=clip.name), plan)
         for clip, window in zip(clips, windows, strict=True)
         for contestant in everyone
     ]
     points: list[EncodePoint] = []
-    with Progress("encode", len(tasks) * len(how.qps), unit="encodes") as progress, executor(jobs) as work:
+    with Progress("encode", len(tasks) * len(plan.qps), unit="encodes") as progress, executor(jobs) as work:
         for batch in work.map(_encode_points, tasks, name=lambda task: f"{task[0].name} on {task[1].name}"):
             points += batch
             progress.update(len(batch))
     return points
 
 
-def with_anchors(contestants: Sequence[Contestant]) -> list[Contestant]:
+def with_anchors(contestants: Sequence[MapContestant]) -> list[MapContestant]:
     """The contestants, after those that they are compared with."""
     needed = dict.fromkeys(contestant.anchor for contestant in contestants)
     given = {contestant.name for contestant in contestants}
-    return [Contestant(name, name) for name in needed if name not in given] + list(contestants)
+    return [MapContestant(name, name) for name in needed if name not in given] + list(contestants)
 
 
-def _check_names(contestants: Sequence[Contestant]) -> None:
+def _check_names(contestants: Sequence[MapContestant]) -> None:
     names = [contestant.name for contestant in contestants]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"two contestants are called {name!r}; name them: NAME=SPEC")
 
 
-def _encode_points(task: tuple[Contestant, Clip, Protocol]) -> list[EncodePoint]:
-    contestant, clip, how = task
+def _encode_points(task: tuple[MapContestant, Clip, SuperblockEvaluationPlan]) -> list[EncodePoint]:
+    contestant, clip, plan = task
     pristine = clip.source.startswith(PRISTINE)
     points = []
-    for qp in how.qps:
-        encoder = replace(how.encoder, qp=qp)
+    for qp in plan.qps:
+        encoder = replace(plan.encoder, qp=qp)
         if contestant.is_mode:
             encoder = replace(encoder, rate_control="crf", picture_qp=False, options=contestant.options)
-            measured = measure(clip, encoder, metrics=how.metrics)
+            measured = measure(clip, encoder, metrics=plan.metrics)
         else:
-            measured = measure(clip, encoder, _maps(contestant, clip, encoder, how.seed), metrics=how.metrics)
+            measured = measure(clip, encoder, _maps(contestant, clip, encoder, plan.seed), metrics=plan.metrics)
         where = (contestant.name, clip.name, clip.source, split_of(clip.source), pristine)
         points.append(EncodePoint(*where, qp, measured))
     return points
@@ -175,7 +177,7 @@ class _Episode:
     weights: NDArray[np.float32]
 
 
-def _prepare(contestant: Contestant) -> None:
+def _prepare(contestant: MapContestant) -> None:
     """Complain about what cannot be loaded before anything is encoded."""
     if contestant.is_mode:
         _ = contestant.options
@@ -185,7 +187,7 @@ def _prepare(contestant: Contestant) -> None:
         load_map_controller(contestant.spec)
 
 
-def _maps(contestant: Contestant, clip: Clip, encoder: EncoderSettings, seed: int) -> Maps | None:
+def _maps(contestant: MapContestant, clip: Clip, encoder: EncoderSettings, seed: int) -> Maps | None:
     if contestant.spec == NO_MAP:
         return None
     if contestant.spec.endswith(".yaml"):

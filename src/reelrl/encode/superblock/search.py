@@ -54,7 +54,7 @@ class SearchSettings:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The best map of a search.
 
     percent    bytes against no map at equal quality; 0 where no map was better than none
@@ -98,7 +98,7 @@ def search(
     settings: SearchSettings,
     metrics: Sequence[str] = ("psnr_y", "ssim_db"),
     heard: Callable[[], None] = lambda: None,
-) -> list[Found]:
+) -> list[SearchResult]:
     """The best map for each metric. Metrics share their probes; `heard` is called after every encode."""
     if not capabilities(settings.encoder.backend).exact_maps:
         raise ConfigError(
@@ -116,7 +116,7 @@ def search(
     return found
 
 
-def transfer(clip: Clip, settings: SearchSettings, found: Found) -> float:
+def transfer(clip: Clip, settings: SearchSettings, found: SearchResult) -> float:
     """Percent that the found map saves on another window of the same clip."""
     clip = clip.load()
     curve = LocalCurve.around(clip, settings.encoder, [found.metric])[found.metric]
@@ -157,7 +157,7 @@ def _best(
     simple: list[tuple[NDArray[np.int32], Measured]],
     probes: list[tuple[Measured, Measured]],
     heard: Callable[[], None],
-) -> Found:
+) -> SearchResult:
     none = np.zeros(len(probes), np.int32)
     at_rest = ledger.percent(none, curve)
     tried = [(at_rest, none), *((curve.percent(point), offsets) for offsets, point in simple)]
@@ -172,7 +172,7 @@ def _best(
     combined = percent
     order = np.argsort(sides.min(1))
     percent, offsets = _refined(ledger, curve, offsets, percent, order, heard)
-    return Found(
+    return SearchResult(
         metric=curve.metric,
         offsets=offsets,
         percent=percent - at_rest,

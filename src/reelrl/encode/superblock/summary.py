@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.encode.superblock.evaluate import Contestant, EncodePoint
+    from reelrl.encode.superblock.evaluate import EncodePoint, MapContestant
 
 
 def clip_results(
-    contestants: Sequence[Contestant], points: Sequence[EncodePoint], metrics: Sequence[str], method: Method = "pchip"
+    contestants: Sequence[MapContestant],
+    points: Sequence[EncodePoint],
+    metrics: Sequence[str],
+    method: Method = "pchip",
 ) -> list[ClipResult]:
     """BD-rates of all who have an anchor, clip by clip, in the order of the contestants."""
     curves: dict[tuple[str, str], list[EncodePoint]] = {}

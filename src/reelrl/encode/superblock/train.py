@@ -79,8 +79,8 @@ class SuperblockTraining:
         return self.learner.algorithm
 
 
-class Listener(Protocol):
-    """Who wants to hear how it goes; steps are counted in all, figures have `reward` and `bytes_ratio`."""
+class SuperblockReport(Protocol):
+    """Where a training reports to; steps are counted in all, figures have `reward` and `bytes_ratio`."""
 
     def step(self, done: int) -> None: ...
     def episode(self, done: int, figures: Figures) -> None: ...
@@ -115,7 +115,7 @@ class SuperblockTrainer:
     monitor: MonitorCsv
     training: Training
     run: Run
-    tell: Listener
+    report: SuperblockReport
 
     def __init__(self, settings: SuperblockTraining, seed: int) -> None:
         if not settings.files:
@@ -150,15 +150,15 @@ class SuperblockTrainer:
         clips = [{"file": file, "hash": env.clip.content_hash} for file, env in pairs]
         return {"encoder": f"{backend} {capabilities(backend).version}", "clips": clips, "frames": self.frames}
 
-    def attach(self, run: Run, tell: Listener, saving: Saving | None = None) -> None:
+    def attach(self, run: Run, report: SuperblockReport, saving: Saving | None = None) -> None:
         """Go on from the run's newest checkpoint, if it has one, and write down the baselines."""
-        self.run, self.tell = run, tell
+        self.run, self.report = run, report
         self.training = Training(
             self.model,
             run,
             evaluate=self._evaluate,
             on_best=lambda *_: self._save_model("best"),
-            on_step=tell.step,
+            on_step=report.step,
             on_episode=self._note,
             eval_every=self.settings.eval_freq,
             save_every=self.settings.save_freq,
@@ -218,14 +218,14 @@ class SuperblockTrainer:
             {"step": step, "reward": episode["r"], "length": episode["l"], "time_s": episode["t"], "record": record}
         )
         self.monitor.add(episode["r"], episode["l"], episode["t"])
-        self.tell.episode(step, figures)
+        self.report.episode(step, figures)
 
     def _evaluate(self) -> Figures:
         """The greedy policy's figures, mean over clips."""
         policy = policy_of(self.model, self.levels)
         played = [_play(env, policy.act, self.judge_seed) for env in self.judges]
         figures = {f"eval/{name}": float(np.mean([each[name] for each in played])) for name in played[0]}
-        self.tell.evaluation(self.steps_done, figures)
+        self.report.evaluation(self.steps_done, figures)
         return figures
 
     def _save_model(self, kind: str) -> None:

@@ -1,0 +1,43 @@
+"""One word, one idea: no class of ours shares its name with another."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import reelrl
+
+ROOT = Path(reelrl.__file__).parent
+
+# Names that still mean two things. The list may only become shorter.
+STILL_TWICE = {
+    "Baseline",
+    "Contestant",
+    "Episode",
+    "Fixed",
+    "InProcess",
+    "Line",
+    "Match",
+    "Outcome",
+    "Plan",
+    "Player",
+    "RatePoint",
+    "Report",
+    "Row",
+    "Scene",
+    "Sightings",
+    "Video",
+    "VideoReader",
+    "_Listener",
+}
+
+
+def test_no_class_name_means_two_things() -> None:
+    homes = defaultdict(list)
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: places for name, places in homes.items() if len(places) > 1 and name not in STILL_TWICE}
+    assert not twice, f"choose names that tell these apart: {twice}"
