@@ -141,11 +141,11 @@ class CostReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
 
 def costs_of(info: dict[str, Any], constraints: int) -> npt.NDArray[np.float32]:
-    """The costs that a step tells of."""
+    """The costs that a step reports."""
     costs = np.atleast_1d(np.asarray(info.get("cost", np.nan), np.float32))
     if costs.shape != (constraints,) or not np.isfinite(costs).all():
         raise ConfigError(
-            f"info['cost'] is {info.get('cost')!r}; the environment must tell {constraints} finite cost(s) at each step"
+            f"info['cost'] is {info.get('cost')!r}; the environment must give {constraints} finite cost(s) at each step"
         )
     return costs
 

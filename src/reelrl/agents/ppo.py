@@ -126,14 +126,14 @@ class Ppo:
         self, players: Players, observations: Tensor, hints: Tensor, steps: int
     ) -> tuple[Rollout, Tensor, Tensor]:
         """Play `steps` with everyone; returns the experience and where the players stand."""
-        kept: list[tuple[Tensor, ...]] = []
+        transitions: list[tuple[Tensor, ...]] = []
         for _ in range(steps):
             logits, values = self._think(observations, hints)
             actions, log_probs = sample(logits, self.generator)
             next_observations, next_hints, rewards, ended = players.step(actions)
-            kept.append((observations, hints, actions, log_probs, values, rewards, ended))
+            transitions.append((observations, hints, actions, log_probs, values, rewards, ended))
             observations, hints = next_observations, next_hints
-        columns = [torch.stack(column) for column in zip(*kept, strict=True)]
+        columns = [torch.stack(column) for column in zip(*transitions, strict=True)]
         return Rollout._make([*columns, self._think(observations, hints)[1]]), observations, hints
 
     def _consider(self, observations: Tensor, hints: Tensor) -> tuple[Tensor, Tensor]:

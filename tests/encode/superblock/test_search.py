@@ -19,7 +19,7 @@ QUICK = SearchSettings(encoder=EncoderSettings(backend="aom", qp=40), refinement
 
 
 @cache
-def found() -> tuple[SearchResult, ...]:
+def results() -> tuple[SearchResult, ...]:
     return tuple(search(scene(frames=3), QUICK, METRICS))
 
 
@@ -27,7 +27,7 @@ def found() -> tuple[SearchResult, ...]:
 def test_the_map_found_saves_what_it_says() -> None:
     clip = scene(frames=3)
     curves = LocalCurve.around(clip, QUICK.encoder, METRICS)
-    for best in found():
+    for best in results():
         curve = curves[best.metric]
         rest = curve.percent(measure.measure(clip, QUICK.encoder, metrics=METRICS))
         mapped = curve.percent(measure.measure(clip, QUICK.encoder, static(best.offsets, 3), metrics=METRICS))
@@ -35,7 +35,7 @@ def test_the_map_found_saves_what_it_says() -> None:
 
 
 def test_a_search_never_ends_worse_than_it_began() -> None:
-    for best in found():
+    for best in results():
         assert best.percent <= best.combined <= best.simple <= 0
         assert np.abs(best.offsets).max() <= 3
         assert best.offsets.shape == (SUPERBLOCKS,)
@@ -43,21 +43,21 @@ def test_a_search_never_ends_worse_than_it_began() -> None:
 
 def test_the_cost_is_told_and_probes_are_shared() -> None:
     probes, simple, strengths = 2 * SUPERBLOCKS, 24, 5
-    for best in found():
+    for best in results():
         assert best.encodes <= probes + simple + 1 + strengths + QUICK.refinements
         assert best.encodes > probes + simple + strengths
         assert best.seconds > 0
 
 
 def test_a_search_that_was_killed_goes_on_where_it_stood(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = found()
+    first = results()
     monkeypatch.setattr(measure, "encode_clip", lambda *_: pytest.fail("encoded again"))
     again = search(scene(frames=3), QUICK, METRICS)
     assert [best.percent for best in again] == [best.percent for best in first]
 
 
 def test_a_map_is_tried_on_other_frames() -> None:
-    saved = transfer(scene(frames=6).window(3, 3), QUICK, found()[0])
+    saved = transfer(scene(frames=6).window(3, 3), QUICK, results()[0])
     assert -50 < saved < 50
 
 

@@ -6,7 +6,7 @@ reel evaluate superblock --only mine=policy.yaml --clips film.mkv generated:talk
 reel evaluate superblock --backend svtav1 --qps 24,32,40,48,56
 
 Controllers are names (variance-map(0.5)), policies of `reel fit superblock`, run folders, "package.module:Class", or
-modes of the encoder itself (crf:aq-mode=3). Encodes are kept: a killed evaluation goes on where it stood. Writes
+modes of the encoder itself (crf:aq-mode=3). Encodes are cached: a killed evaluation goes on where it stood. Writes
 points.csv, clips.csv, summary.json and index.html.
 """
 

@@ -5,7 +5,7 @@ reel search superblock --metrics psnr_y,ssim_db,vmaf --policies psnr.yaml ssim.y
 
 The map is the same for all frames of a window. Savings are bits at equal quality against no map at one QP; `simple`
 is the best map that follows one feature, `transfer` what the map found saves on the frames after the window, `policy`
-what a fitted policy of that objective saves on it. Encodes are kept: a killed search goes on where it stood. Without
+what a fitted policy of that objective saves on it. Encodes are cached: a killed search goes on where it stood. Without
 clips: every clip there is.
 """
 
@@ -54,10 +54,10 @@ def run(args: argparse.Namespace) -> int:
     tasks = [Task(clip, args.frames, tuple(args.metrics.split(",")), settings, policies) for clip in clips]
     records: list[dict[str, Any]] = []
     with Progress("search", len(tasks), unit="clips") as progress, executor(args.jobs) as work:
-        for found in work.map(searched, tasks, name=lambda task: task.clip.name):
-            records += found
+        for of_clip in work.map(searched, tasks, name=lambda task: task.clip.name):
+            records += of_clip
             progress.update()
-            for record in () if args.json else found:
+            for record in () if args.json else of_clip:
                 output.line("clip", record["clip"], record["metric"], *_shown(record))
     facts = {
         "command": shlex.join(["reel", *sys.argv[1:]]),

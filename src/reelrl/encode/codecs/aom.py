@@ -184,8 +184,8 @@ class Aom:
     def last_words(self) -> str:
         if self._context is None:
             return ""
-        told = (self._lib.aom_codec_error(self._context), self._lib.aom_codec_error_detail(self._context))
-        return "\n".join(ffi.string(text).decode("utf-8", "replace") for text in told if text != ffi.NULL)
+        messages = (self._lib.aom_codec_error(self._context), self._lib.aom_codec_error_detail(self._context))
+        return "\n".join(ffi.string(text).decode("utf-8", "replace") for text in messages if text != ffi.NULL)
 
     def close(self) -> None:
         if self._context is not None:
@@ -248,7 +248,7 @@ class Aom:
 
 
 class _Decision:
-    """What the encoder will be told when it asks; kept apart from `Aom` so that callbacks hold no session alive."""
+    """What the encoder is answered when it asks; apart from `Aom` so that callbacks hold no session alive."""
 
     def __init__(self, settings: EncoderSettings) -> None:
         self._qindex = qindex_of(settings.qp)

@@ -23,8 +23,8 @@ def find_library(variable: str, wheels: dict[str, str], pattern: str) -> Path:
         spec = find_spec(module)
         if spec is None or spec.origin is None:
             continue
-        if found := sorted((Path(spec.origin).parent.parent / folder).glob(pattern)):
-            return found[0]
+        if files := sorted((Path(spec.origin).parent.parent / folder).glob(pattern)):
+            return files[0]
     raise EncoderMissing(
         f"no {pattern} in the wheels of {', '.join(wheels)}; install the wheel, not a build from source, "
         f"or set {variable}"

@@ -43,11 +43,11 @@ _libc = _ffi.dlopen(None)
 
 def thread_classes() -> dict[int, Class]:
     """Scheduling policy and priority of each thread of this process, by thread id."""
-    found = {}
+    classes = {}
     for task in _TASKS.iterdir() if _TASKS.exists() else ():
         with suppress(ProcessLookupError):  # a thread that ended while we looked
-            found[int(task.name)] = _class_of(int(task.name))
-    return found
+            classes[int(task.name)] = _class_of(int(task.name))
+    return classes
 
 
 @contextmanager

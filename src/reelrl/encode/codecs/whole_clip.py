@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Decision(TypedDict, total=False):
-    """What `send` may be told of a frame, by name."""
+    """What `send` takes besides a frame, by name."""
 
     qp: int | None
     base_qp: int | None
@@ -117,8 +117,8 @@ def first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
             else f"{able.title} has no first pass; encode without statistics"
         )
     saved = cache_dir() / "first-pass" / f"{_pass_key(clip, settings)}.bin"
-    if (found := kept(saved)) is not None:
-        return found
+    if (statistics := kept(saved)) is not None:
+        return statistics
     statistics = fresh_first_pass(clip, settings)
     keep(saved, statistics)
     return statistics

@@ -128,7 +128,7 @@ class WorkerSession(Session):
         return value
 
     def _ended(self, what: str, *, hung: bool = False) -> EncoderError:
-        """End the child and tell how it ended."""
+        """End the child and say how it ended."""
         child = self._child
         if child is None:
             return EncoderError(what)

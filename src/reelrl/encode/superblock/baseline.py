@@ -1,4 +1,4 @@
-"""The pass without maps that every episode is compared with: coded once per clip and settings, then kept on disk."""
+"""The pass without maps that every episode is compared with: coded once per clip and settings, then cached on disk."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from reelrl.encode.superblock.rewards import Scores
 
 VERSION = 1
-"""Raise it when what is kept changes: files of another version are not used."""
+"""Raise it when what is cached changes: files of another version are not used."""
 
 PSNR_HEADROOM_DB = 6.0
 """A frame may score so much above the best of the baseline's: more than three QP steps win, far less than infinity."""

@@ -1,7 +1,7 @@
 """Superblock maps x clips x QPs: who is compared, and the rate-distortion points of each, encoded in parallel.
 
 A contestant is a map controller (compared with the same encoder without maps) or one of the encoder's own modes
-(compared with the encoder's plain crf): like with like. Every encode is kept on disk, so an evaluation that was
+(compared with the encoder's plain crf): like with like. Every encode is cached on disk, so an evaluation that was
 killed goes on where it stood, and a contestant more costs only its own encodes.
 """
 
@@ -216,17 +216,17 @@ def _offsets(action: Any, superblocks: int) -> NDArray[np.int32] | None:
 
 
 def _learned_maps(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:
-    """Maps of an agent that may look at what the encoder did: played once in its environment, then kept."""
+    """Maps of an agent that may look at what the encoder did: played once in its environment, then cached."""
     policy = hashlib.sha256(controller.path.read_bytes()).hexdigest()
     facts = [policy, clip.content_hash, asdict(encoder), capabilities(encoder.backend).version]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
     path = cache_dir() / "learned-maps" / f"{key}.json"
-    found = kept(path)
-    if found is None:
+    saved = kept(path)
+    if saved is None:
         played = [None if offsets is None else offsets.tolist() for offsets in _played(controller, clip, encoder)]
-        found = json.dumps(played).encode()
-        keep(path, found)
-    return [None if offsets is None else np.array(offsets, np.int32) for offsets in json.loads(found)]
+        saved = json.dumps(played).encode()
+        keep(path, saved)
+    return [None if offsets is None else np.array(offsets, np.int32) for offsets in json.loads(saved)]
 
 
 def _played(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:

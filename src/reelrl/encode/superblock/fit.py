@@ -1,4 +1,4 @@
-"""A map policy of a dozen numbers, fitted to a quality metric by evolution, and kept as a small YAML file.
+"""A map policy of a dozen numbers, fitted to a quality metric by evolution, and saved as a small YAML file.
 
 features of a frame ──► map_inputs ──► weights ──► offsets    weaker after the first frame, none where little changes
 
@@ -212,11 +212,11 @@ def fit(
     clips: Sequence[Clip],
     settings: FitSettings,
     everywhere: Everywhere = map,
-    heard: Callable[[int, float], None] = lambda _encodes, _best: None,
+    on_policy: Callable[[int, float], None] = lambda _encodes, _best: None,
 ) -> MapPolicy:
     """The policy that saves most on the clips: the best single feature, then evolution around it.
 
-    `heard` is told of every policy tried: the encodes it took, and the best saving so far in percent.
+    `on_policy` is called for every policy tried: with the encodes it took, and the best saving so far in percent.
     """
     if not clips:
         raise ConfigError("no clips to fit a map policy on; give at least one")
@@ -228,11 +228,11 @@ def fit(
         nonlocal best, tried
         saved = _savings(policy_of(vector, settings), fitting, everywhere)
         tried += 1
-        found = float(saved.mean()) + _RIDGE * float(np.square(vector[:-2]).sum())
-        if found < best[0]:
-            best = (found, vector)
-        heard(len(fitting), best[0])
-        return found
+        penalised = float(saved.mean()) + _RIDGE * float(np.square(vector[:-2]).sum())
+        if penalised < best[0]:
+            best = (penalised, vector)
+        on_policy(len(fitting), best[0])
+        return penalised
 
     start = min(_singles(len(settings.names)), key=cost)
     evolve(cost, start, _FIRST_SPREAD, settings.population, settings.generations, settings.seed)

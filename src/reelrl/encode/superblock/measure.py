@@ -1,6 +1,6 @@
 """One encode as a point: what it cost and how good it is. No encode is made twice.
 
-clip, settings, maps ──► measure ──► Measured(size_bytes, quality by name)     kept on disk
+clip, settings, maps ──► measure ──► Measured(size_bytes, quality by name)     cached on disk
 no-map encodes around a QP ──► LocalCurve ──► percent(measured)                bits at equal quality
 """
 
@@ -41,7 +41,7 @@ Maps = Sequence["NDArray[np.int32] | None"]
 METRICS = ("psnr_y", "psnr_y_of_mean", "ssim_db", "vmaf", *(f"weighted:{name}" for name in WEIGHINGS))
 CHEAP = tuple(name for name in METRICS if name != "vmaf")
 VERSION = 1
-"""Raise it when any figure changes: what is kept on disk under another version is not used."""
+"""Raise it when any figure changes: what is cached under another version is not used."""
 
 _REMEMBERED = 24
 _weights: dict[tuple[str, str], tuple[WeightMaps, str]] = {}
@@ -85,10 +85,10 @@ def measure(
     if maps is not None and len(maps) != clip.frame_count:
         raise ConfigError(f"{len(maps)} maps for {clip.frame_count} frames of {clip.name}; give one for each")
     if decide is not None and not decider:
-        raise ConfigError("decisions without a name cannot be kept; say what they depend on in `decider`")
+        raise ConfigError("decisions without a name cannot be cached; say what they depend on in `decider`")
     path = cache_dir() / "encodes" / f"{_key(clip, settings, maps, metrics, decider)}.json"
-    if (found := kept(path)) is not None:
-        return Measured(**json.loads(found))
+    if (cached := kept(path)) is not None:
+        return Measured(**json.loads(cached))
     made = _measured(clip, settings, maps, metrics, decide)
     keep(path, json.dumps(asdict(made)).encode())
     return made

@@ -53,9 +53,9 @@ def write_page(
 
 
 def _verdicts(summary: Sequence[Verdict], metrics: Sequence[str]) -> Html:
-    found = {(each.contestant, each.metric): each for each in summary}
+    by_name = {(each.contestant, each.metric): each for each in summary}
     names = dict.fromkeys((each.contestant, each.anchor) for each in summary)
-    rows = [[name, anchor, *(shown(found.get((name, metric))) for metric in metrics)] for name, anchor in names]
+    rows = [[name, anchor, *(shown(by_name.get((name, metric))) for metric in metrics)] for name, anchor in names]
     heads = ["contestant", "against", *(METRIC_NAMES[metric] for metric in metrics)]
     return page.section(
         "By every metric", "BD-rate in percent: mean over clips and 95 % interval.", page.table(heads, rows)
@@ -83,9 +83,9 @@ def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
     for clip in dict.fromkeys(point.clip for point in points):
         lines = []
         for name, colour in ((NO_MAP, "quiet"), (best.contestant, "one")):
-            mine = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: -p.qp)
-            places = [(p.measured.kbps, p.measured.quality[best.metric]) for p in mine]
-            notes = [f"{clip}, {name}, QP {p.qp}: {p.measured.kbps:.1f} kbit/s" for p in mine]
+            curve = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: -p.qp)
+            places = [(p.measured.kbps, p.measured.quality[best.metric]) for p in curve]
+            notes = [f"{clip}, {name}, QP {p.qp}: {p.measured.kbps:.1f} kbit/s" for p in curve]
             lines.append(Line(name, places, colour=colour, dashed=name == NO_MAP, notes=notes))
         by_clip[clip] = lines
     lead = f"No map and {best.contestant}, by {METRIC_NAMES[best.metric]}, where it does best."

@@ -1,4 +1,4 @@
-"""A clip made ready for episodes: everything that is computed once, kept on disk, and the same in each of them.
+"""A clip made ready for episodes: everything that is computed once, cached on disk, and the same in each of them.
 
 clip ──► features, first pass, baseline, weights ──► PreparedClip ──► outcome(frame, packet, offsets)
 """
@@ -82,7 +82,7 @@ class PreparedClip:
         return Superblocks(self.features[number], qp, self.clip.width, self.clip.height)
 
     def baseline_observations(self) -> list[BaselineObservation]:
-        """What a state is told of the baseline pass."""
+        """What a state may know of the baseline pass."""
         frames = enumerate(zip(self.frame_types, self.baseline.qp.tolist(), self.sizes, self.psnr, strict=True))
         return [
             BaselineObservation(number, kind, self.described(number, qp), size, psnr)

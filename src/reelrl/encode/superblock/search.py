@@ -1,4 +1,4 @@
-"""What a map can win on one clip: a search superblock by superblock, at equal quality, with every encode kept.
+"""What a map can win on one clip: a search superblock by superblock, at equal quality, with every encode cached.
 
 simple   maps that follow one feature of the source, both ways and at two strengths
 probe    each superblock alone two steps up and two down: its own parabola, and where that is lowest
@@ -7,7 +7,7 @@ refine   from the best so far, one superblock one step further, most promising f
 
 The map is the same for every frame of the window: it can move bits in space, not in time (a lower QP on the key frame
 alone wins several percent over a flat one, and is another problem). The search sees the encodes it is judged by, so
-its result is what can be had at most for this clip and QP; `transfer` tells what is left of it on other frames.
+its result is what can be had at most for this clip and QP; `transfer` says what is left of it on other frames.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Ledger:
         return curve.percent(self.measured(offsets, [curve.metric]))
 
     def measured(self, offsets: NDArray[np.int32], metrics: Sequence[str] = ()) -> Measured:
-        """An encode with the map in every frame; measured by all metrics unless told otherwise."""
+        """An encode with the map in every frame; measured by all metrics unless some are named."""
         maps = static(offsets, self.clip.frame_count)
         point = measure(self.clip, self.settings.encoder, maps, metrics=metrics or self.metrics)
         self.encodes += 1
@@ -97,9 +97,9 @@ def search(
     clip: Clip,
     settings: SearchSettings,
     metrics: Sequence[str] = ("psnr_y", "ssim_db"),
-    heard: Callable[[], None] = lambda: None,
+    on_encode: Callable[[], None] = lambda: None,
 ) -> list[SearchResult]:
-    """The best map for each metric. Metrics share their probes; `heard` is called after every encode."""
+    """The best map for each metric. Metrics share their probes; `on_encode` is called after every encode."""
     if not capabilities(settings.encoder.backend).exact_maps:
         raise ConfigError(
             f"backend = {settings.encoder.backend}: the search is for encoders where a map is exact and free; use aom"
@@ -107,24 +107,24 @@ def search(
     clip = clip.load()
     curves = LocalCurve.around(clip, settings.encoder, metrics)
     ledger = _Ledger(clip, settings, metrics)
-    simple, probes = _simple(ledger, heard), _probe(ledger, heard)
+    simple, probes = _simple(ledger, on_encode), _probe(ledger, on_encode)
     shared = ledger.encodes, ledger.seconds
-    found = []
+    results = []
     for metric in metrics:
         ledger.encodes, ledger.seconds = shared
-        found.append(_best(ledger, curves[metric], simple, probes, heard))
-    return found
+        results.append(_best(ledger, curves[metric], simple, probes, on_encode))
+    return results
 
 
-def transfer(clip: Clip, settings: SearchSettings, found: SearchResult) -> float:
-    """Percent that the found map saves on another window of the same clip."""
+def transfer(clip: Clip, settings: SearchSettings, result: SearchResult) -> float:
+    """Percent that its map saves on another window of the same clip."""
     clip = clip.load()
-    curve = LocalCurve.around(clip, settings.encoder, [found.metric])[found.metric]
-    point = measure(clip, settings.encoder, static(found.offsets, clip.frame_count), metrics=[found.metric])
+    curve = LocalCurve.around(clip, settings.encoder, [result.metric])[result.metric]
+    point = measure(clip, settings.encoder, static(result.offsets, clip.frame_count), metrics=[result.metric])
     return curve.percent(point)
 
 
-def _simple(ledger: _Ledger, heard: Callable[[], None]) -> list[tuple[NDArray[np.int32], Measured]]:
+def _simple(ledger: _Ledger, on_encode: Callable[[], None]) -> list[tuple[NDArray[np.int32], Measured]]:
     """Maps that follow one feature, averaged over the window."""
     inputs = map_inputs(clip_features(ledger.clip), ledger.clip.grid).mean(0)
     tried = []
@@ -132,11 +132,11 @@ def _simple(ledger: _Ledger, heard: Callable[[], None]) -> list[tuple[NDArray[np
         for strength in _SIMPLE_STRENGTHS:
             offsets = map_of(inputs, named_weights(**{feature: strength}))
             tried.append((offsets, ledger.measured(offsets)))
-            heard()
+            on_encode()
     return tried
 
 
-def _probe(ledger: _Ledger, heard: Callable[[], None]) -> list[tuple[Measured, Measured]]:
+def _probe(ledger: _Ledger, on_encode: Callable[[], None]) -> list[tuple[Measured, Measured]]:
     """Each superblock alone, down and up."""
     superblocks, step = ledger.clip.superblock_count, ledger.settings.step
     probes = []
@@ -146,7 +146,7 @@ def _probe(ledger: _Ledger, heard: Callable[[], None]) -> list[tuple[Measured, M
             offsets = np.zeros(superblocks, np.int32)
             offsets[superblock] = offset
             pair.append(ledger.measured(offsets))
-            heard()
+            on_encode()
         probes.append((pair[0], pair[1]))
     return probes
 
@@ -156,7 +156,7 @@ def _best(
     curve: LocalCurve,
     simple: list[tuple[NDArray[np.int32], Measured]],
     probes: list[tuple[Measured, Measured]],
-    heard: Callable[[], None],
+    on_encode: Callable[[], None],
 ) -> SearchResult:
     none = np.zeros(len(probes), np.int32)
     at_rest = ledger.percent(none, curve)
@@ -167,11 +167,11 @@ def _best(
     for strength in _STRENGTHS:
         offsets = np.clip(np.rint(strength * lowest), -MAX_OFFSET, MAX_OFFSET).astype(np.int32)
         tried.append((ledger.percent(offsets, curve), offsets))
-        heard()
+        on_encode()
     percent, offsets = min(tried, key=lambda pair: pair[0])
     combined = percent
     order = np.argsort(sides.min(1))
-    percent, offsets = _refined(ledger, curve, offsets, percent, order, heard)
+    percent, offsets = _refined(ledger, curve, offsets, percent, order, on_encode)
     return SearchResult(
         metric=curve.metric,
         offsets=offsets,
@@ -202,17 +202,17 @@ def _refined(
     offsets: NDArray[np.int32],
     percent: float,
     order: NDArray[np.intp],
-    heard: Callable[[], None],
+    on_encode: Callable[[], None],
 ) -> tuple[float, NDArray[np.int32]]:
-    """Coordinate steps, each kept only if it is measured to be better."""
+    """Coordinate steps, each taken only if it is measured to be better."""
     moves = [(superblock, step) for superblock in order for step in (-1, 1)]
     for superblock, step in moves[: ledger.settings.refinements]:
         tried = offsets.copy()
         tried[superblock] += step
         if abs(tried[superblock]) > MAX_OFFSET:
             continue
-        found = ledger.percent(tried, curve)
-        heard()
-        if found < percent:
-            percent, offsets = found, tried
+        moved = ledger.percent(tried, curve)
+        on_encode()
+        if moved < percent:
+            percent, offsets = moved, tried
     return percent, offsets

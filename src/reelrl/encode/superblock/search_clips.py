@@ -46,24 +46,24 @@ def searched(task: Task) -> list[dict[str, Any]]:
     window, after = task.windows()
     clip = task.clip
     records = []
-    for found in search(window, task.settings, task.metrics):
+    for result in search(window, task.settings, task.metrics):
         record: dict[str, Any] = {
             "clip": clip.name,
             "window": window.name,
             "split": split_of(clip.source),
             "pristine": clip.source.startswith(PRISTINE),
-            "metric": found.metric,
-            "percent": round(found.percent, 3),
-            "simple": round(found.simple, 3),
-            "transfer": round(transfer(after, task.settings, found), 3),
-            "roughness": round(found.roughness, 3),
-            "encodes": found.encodes,
-            "cpu_s": round(found.seconds, 1),
-            "offsets": found.offsets.tolist(),
+            "metric": result.metric,
+            "percent": round(result.percent, 3),
+            "simple": round(result.simple, 3),
+            "transfer": round(transfer(after, task.settings, result), 3),
+            "roughness": round(result.roughness, 3),
+            "encodes": result.encodes,
+            "cpu_s": round(result.seconds, 1),
+            "offsets": result.offsets.tolist(),
         }
         for policy in task.policies:
-            if policy.facts.get("objective") == found.metric:
-                curve = LocalCurve.around(window, task.settings.encoder, [found.metric])[found.metric]
+            if policy.facts.get("objective") == result.metric:
+                curve = LocalCurve.around(window, task.settings.encoder, [result.metric])[result.metric]
                 record["policy"] = round(Case(window, task.settings.encoder, curve).saving(policy), 3)
         records.append(record)
     return records

@@ -8,7 +8,7 @@
 
     SuperblockQpEnv(clip, state=Mine)
 
-A state sees a frame before it is coded; `feedback` tells it what became of the one before.
+A state sees a frame before it is coded; `feedback` gives it what became of the one before.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Superblocks(Sequence[dict[str, int]]):
 
 
 class BaselineObservation(NamedTuple):
-    """A frame of the baseline pass, as states are told of it when they are made."""
+    """A frame of the baseline pass, as states are given it when they are made."""
 
     picture_number: int
     frame_type: FrameType
@@ -196,7 +196,7 @@ class FeedbackState(FeatureState):
     """The eight features; then, of the previous frame, offsets and errors per superblock; then six numbers.
 
     The numbers: key frame or not, QP over 63, place in the clip, and of the frame before its size over the baseline's,
-    its luma PSNR above the baseline's, and the size of the episode so far over the baseline's. Encoders tell no bits
+    its luma PSNR above the baseline's, and the size of the episode so far over the baseline's. Encoders report no bits
     per superblock; the error is the logarithm of the luma error per pixel.
     """
 

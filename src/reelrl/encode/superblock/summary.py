@@ -36,8 +36,8 @@ def clip_results(
             theirs = curves[anchor, clip]
             one = ours[0]
             for metric in metrics:
-                found = bd_rate(_curve(theirs, metric), _curve(ours, metric), method)
-                results.append(ClipResult(name, anchor, metric, clip, one.source, one.split, one.pristine, found))
+                bd = bd_rate(_curve(theirs, metric), _curve(ours, metric), method)
+                results.append(ClipResult(name, anchor, metric, clip, one.source, one.split, one.pristine, bd))
     return results
 
 
@@ -61,7 +61,7 @@ def table(summary: Sequence[Verdict], metrics: Sequence[str]) -> str:
     for each in summary:
         by_name.setdefault((each.contestant, each.anchor), {})[each.metric] = each
     rows = [["contestant", "against", *metrics]]
-    rows += [[*names, *(shown(found.get(metric)) for metric in metrics)] for names, found in by_name.items()]
+    rows += [[*names, *(shown(verdicts.get(metric)) for metric in metrics)] for names, verdicts in by_name.items()]
     return aligned(rows)
 
 
