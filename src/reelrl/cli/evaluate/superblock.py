@@ -54,19 +54,21 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.report.verdicts import verdicts
     from reelrl.storage.files import writable_folder
 
-    folder = writable_folder(args.out)
+    folder = writable_folder(args.out)  # before the encodes: they should not end at a folder that refuses them
     contestants = _contestants(args)
     metrics = (*CHEAP, "vmaf") if not args.no_vmaf and _has_vmaf() else CHEAP
     plan = superblock.SuperblockEvaluationPlan(
         qps=options.numbers("--qps", args.qps),
         frames=args.frames,
         metrics=metrics,
+        # Every picture at exactly the point's QP: the map is then all that differs from the anchor.
         encoder=EncoderSettings(backend=args.backend, preset=args.preset, picture_qp=True),
         seed=args.seed,
     )
     clips = _clips(args)
     points = superblock.encode_all(contestants, clips, plan, args.jobs)
     results = superblock_summary.clip_results(contestants, points, metrics, args.method)
+    # Intervals over clips: the question is what happens on the next clip, and the QPs of one clip err together.
     summary = verdicts(results)
     facts: dict[str, Any] = {
         "clips": len(clips),

@@ -80,6 +80,8 @@ class SuperblockEvaluationPlan:
     encoder  without maps; QPs come from `qps`
     """
 
+    # A BD-rate takes four points. Nine QP steps or so halve the bits: these span almost three halvings, the rates
+    # that people use, and a map's curve shares most of its qualities with the anchor's.
     qps: tuple[int, ...] = (28, 36, 44, 52)
     frames: int = 30
     metrics: tuple[str, ...] = CHEAP
@@ -121,6 +123,7 @@ def encode_all(
     _check_names(everyone)
     for contestant in everyone:
         _prepare(contestant)
+    # A task is all QPs of a contestant on a clip: with its frames the clip travels to a worker once, not once per QP.
     windows = [clip.window(0, min(plan.frames, clip.frame_count)).load() for clip in clips]
     tasks = [
         (contestant, replace(window, name=clip.name), plan)
@@ -156,6 +159,7 @@ def _encode_points(task: tuple[MapContestant, Clip, SuperblockEvaluationPlan]) -
     for qp in plan.qps:
         encoder = replace(plan.encoder, qp=qp)
         if contestant.is_mode:
+            # With a QP for every picture the quantisers are ours; an encoder's own modes need crf, where it decides.
             encoder = replace(encoder, rate_control="crf", picture_qp=False, options=contestant.options)
             measured = measure(clip, encoder, metrics=plan.metrics)
         else:
@@ -196,6 +200,7 @@ def _maps(contestant: MapContestant, clip: Clip, encoder: EncoderSettings, seed:
     if isinstance(controller, LearnedMap):
         return _none_if_empty(_learned_maps(controller, clip, encoder))
     features = clip_features(clip)
+    # Even weights: a heuristic must not know what a metric looks at; a fitted policy names its own weights.
     controller.reset(seed, _Episode(features, clip.grid, np.ones((len(features), clip.superblock_count), np.float32)))
     return _none_if_empty([_offsets(controller.act(None), clip.superblock_count) for _ in range(len(features))])
 

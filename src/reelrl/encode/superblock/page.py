@@ -44,6 +44,7 @@ def write_page(
         _curves(points, summary),
         bd_page.method(_METHOD, summary, facts),
     ]
+    # The headline is by PSNR-Y, the first metric: everybody is judged by it, whatever a policy was fitted to.
     maps = [each for each in summary if each.anchor == NO_MAP] or list(summary)
     headline, sure = bd_page.headline([each for each in maps if each.metric == metrics[0]], results)
     scope = f"{facts['clips']} clips, {facts['frames']} frames each at QPs {facts['qps']}, {facts['encoder']}."
@@ -78,6 +79,7 @@ def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
     judged = [each for each in summary if each.percent and each.anchor == NO_MAP]
     if not judged:
         return Html("")
+    # One contestant alone: savings of a few percent would lie on top of each other.
     best = min(judged, key=lambda each: each.percent.mean if each.percent else 0.0)
     by_clip = {}
     for clip in dict.fromkeys(point.clip for point in points):

@@ -33,6 +33,7 @@ def clip_results(
         for (name, clip), ours in curves.items():
             if name != contestant.name or name == anchor:
                 continue
+            # Paired: clips differ from each other far more than a map changes any of them.
             theirs = curves[anchor, clip]
             one = ours[0]
             for metric in metrics:
