@@ -221,23 +221,6 @@ def follow(average: nn.Module, network: nn.Module, share: float) -> None:
         ours.lerp_(theirs, share)
 
 
-def pick_device(name: str) -> torch.device:
-    """The device of that name; `auto` is the GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device = {name!r} is none that torch knows; choose auto, cpu or cuda") from error
-
-
-def use_threads(count: int) -> None:
-    """How many CPU threads torch may use; small networks are fastest on one."""
-    if count < 1:
-        raise ConfigError(f"threads = {count}; give 1 or more")
-    torch.set_num_threads(count)
-
-
 def generator_on(device: torch.device, seed: int) -> torch.Generator:
     """A generator that lives where the tensors do."""
     return torch.Generator(device).manual_seed(seed)

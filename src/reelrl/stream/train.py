@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, pick_device, tensors_on, to_arrays
+from reelrl.agents.devices import pick_device
+from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, tensors_on, to_arrays
 from reelrl.errors import ConfigError
 from reelrl.runs.checkpoints import restoring
 from reelrl.runs.saving import Saving

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from reelrl.agents.ppo import use_threads
+    from reelrl.agents.devices import use_threads
     from reelrl.stream.train import AbrTrainer, AbrTraining
 
     use_threads(args.threads)

@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from reelrl.agents.ppo import use_threads
+    from reelrl.agents.devices import use_threads
     from reelrl.encode.minigop.train import MiniGopTrainer
     from reelrl.encode.minigop.training.videos import TrainingVideo, parse_video
 

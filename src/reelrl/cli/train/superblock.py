@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from reelrl.agents.ppo import use_threads
+    from reelrl.agents.devices import use_threads
     from reelrl.encode.superblock.train import SuperblockTrainer
 
     use_threads(args.threads)

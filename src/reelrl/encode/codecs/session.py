@@ -62,7 +62,7 @@ class Session(ABC):
         self._taken = 0
         self._base_moved_in = -1  # mini-GOP that last had a base QP of its own
         self._flushed = False
-        self._broken_off = ""  # what an interrupt came in between of
+        self._interrupted = ""  # what Ctrl+C came in between of
 
     def send(
         self, frame: Frame, *, qp: int | None = None, base_qp: int | None = None, offsets: ArrayLike | None = None
@@ -79,7 +79,7 @@ class Session(ABC):
             raise EncoderError("a frame was sent after flush; open a new session for a new stream")
         if base_qp is not None:
             self._check_base_again(base_qp)
-        with self._unbroken(f"code frame {self.sent}"):
+        with self._step(f"code frame {self.sent}"):
             self._ready += self._encode(frame, control)
             self.sent += 1
 
@@ -92,7 +92,7 @@ class Session(ABC):
         if wait_for is not None and not 0 <= wait_for < self.sent:
             raise ConfigError(f"wait_for = {wait_for}, but {self.sent} frames were sent")
         if wait_for is not None and self._delivered <= wait_for:
-            with self._unbroken(f"deliver frame {wait_for}"):
+            with self._step(f"deliver frame {wait_for}"):
                 self._ready += self._wait(wait_for)
         ready, self._ready = self._ready, []
         self._taken += len(ready)
@@ -101,7 +101,7 @@ class Session(ABC):
     def flush(self) -> list[Packet]:
         """End the stream: every packet not yet received."""
         if not self._flushed:
-            with self._unbroken("finish"):
+            with self._step("finish"):
                 self._ready += self._finish()
                 self._flushed = True
         return self.receive()
@@ -142,17 +142,17 @@ class Session(ABC):
         self._base_moved_in = mini_gop
 
     @contextmanager
-    def _unbroken(self, doing: str) -> Iterator[None]:
+    def _step(self, doing: str) -> Iterator[None]:
         """A step that Ctrl+C may end at any instant: its packets are then lost, and going on would leave a gap."""
-        if self._broken_off:
-            raise EncoderError(f"cannot {doing}: interrupted while it should {self._broken_off}; open another session")
-        self._broken_off = doing
+        if self._interrupted:
+            raise EncoderError(f"cannot {doing}: interrupted while it should {self._interrupted}; open another session")
+        self._interrupted = doing
         try:
             yield
         except Exception:
-            self._broken_off = ""  # an error, which the subclass remembers if it must
+            self._interrupted = ""  # an error, which the subclass remembers if it must
             raise
-        self._broken_off = ""
+        self._interrupted = ""
 
     @property
     def _delivered(self) -> int:

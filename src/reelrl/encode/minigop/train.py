@@ -20,8 +20,8 @@ from gymnasium.wrappers import TransformReward
 
 from reelrl.agents import checkpointing
 from reelrl.agents.constrained_sac import MultiplierTerms
+from reelrl.agents.devices import pick_device
 from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
-from reelrl.agents.ppo import pick_device
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
 from reelrl.encode.minigop.state import NAMES

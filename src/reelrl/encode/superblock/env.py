@@ -52,7 +52,7 @@ Observation = NDArray[np.float32]
 Offsets = NDArray[np.int32]
 
 ACTIONS = ("map", "features")
-USUAL_WEIGHTS = "centre"
+DEFAULT_WEIGHTS = "centre"
 
 
 class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
@@ -109,7 +109,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         if action not in ACTIONS:
             raise ConfigError(f"unknown action {action!r}{names.did_you_mean(action, ACTIONS)}")
         if self._reward is weighted_gain and weights is None:
-            weights = USUAL_WEIGHTS
+            weights = DEFAULT_WEIGHTS
         self.prepared = prepared or PreparedClip(
             video_path, encoder, max_frames=max_frames, target_kbps=target_kbps, weights=weights, lambda_rd=lambda_rd
         )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FORMAT = "reelrl-superblock-map-1"
 LARGEST_WEIGHT = 2.0
-_USUAL_QP = 40
+_DEFAULT_QP = 40
 _WEIGHED = ("variance", "gradient", "motion", "residual")  # more inputs fit the clips' luck, not the next clip
 _FIRST_WEIGHT, _FIRST_SPREAD = 0.5, 0.3
 _RIDGE = 0.3  # percent of bits that a weight of 1 must earn: of two maps alike, the calmer one
@@ -90,7 +90,7 @@ class MapPolicy:
         if self.abstains:
             return [None] * len(features)
         inputs, weights = map_inputs(features, grid, importance), named_weights(**self.weights)
-        empty = features[:, MOTION_RESIDUAL].mean(1) < self.least_change * 2 ** ((qp - _USUAL_QP) / 10)
+        empty = features[:, MOTION_RESIDUAL].mean(1) < self.least_change * 2 ** ((qp - _DEFAULT_QP) / 10)
         maps = [map_of(inputs[0], weights)]
         maps += [map_of(each, self.inter_share * weights) for each in inputs[1:]]
         return [
@@ -126,7 +126,7 @@ class FittedMap:
     def reset(self, seed: int, episode: MapEpisode) -> None:  # noqa: ARG002 - the protocol's
         """Take the clip's features."""
         settings = getattr(episode, "settings", None)
-        qp = settings.qp if settings is not None else _USUAL_QP
+        qp = settings.qp if settings is not None else _DEFAULT_QP
         self._maps = iter(self.policy.maps(episode.features, episode.grid, qp, episode.weights))
 
     def act(self, observation: Any) -> NDArray[np.int64] | None:  # noqa: ARG002 - the protocol's
@@ -292,7 +292,7 @@ def evolve(
     c_one = 2 / ((size + 1.3) ** 2 + effective)
     c_mu = min(1 - c_one, 2 * (effective - 2 + 1 / effective) / ((size + 2) ** 2 + effective))
     damping = 1 + c_step + 2 * max(0.0, math.sqrt((effective - 1) / (size + 1)) - 1)
-    usual = math.sqrt(size) * (1 - 1 / (4 * size) + 1 / (21 * size**2))  # length of a normal vector
+    normal_length = math.sqrt(size) * (1 - 1 / (4 * size) + 1 / (21 * size**2))
     mean, covariance = start.astype(np.float64), np.eye(size)
     path, step_path = np.zeros(size), np.zeros(size)
     for _ in range(generations):
@@ -307,7 +307,7 @@ def evolve(
         path = (1 - c_path) * path + math.sqrt(c_path * (2 - c_path) * effective) * moved
         rank_mu = (ranked.T * share) @ ranked
         covariance = (1 - c_one - c_mu) * covariance + c_one * np.outer(path, path) + c_mu * rank_mu
-        step *= math.exp(c_step / damping * (float(np.linalg.norm(step_path)) / usual - 1))
+        step *= math.exp(c_step / damping * (float(np.linalg.norm(step_path)) / normal_length - 1))
 
 
 def _singles(features: int) -> list[Vector]:

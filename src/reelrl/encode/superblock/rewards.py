@@ -24,7 +24,7 @@ from reelrl.errors import ConfigError
 
 __all__ = ["REWARDS", "WEIGHINGS", "Outcome", "Reward", "WeightMaps", "weigh_clip", "weighted_psnr"]
 
-USUAL_LAMBDA = 0.1
+DEFAULT_LAMBDA = 0.1
 
 Scores = tuple[float, float, float]
 
@@ -86,10 +86,10 @@ def psnr_gain(outcome: Outcome) -> float:
 
 
 def rd(outcome: Outcome) -> float:
-    """PSNR gained in all planes and bytes saved, in one figure: Y + Cb/2 + Cr/2 + 2 saved/spent at the usual lambda."""
+    """PSNR gained in all planes and bytes saved: Y + Cb/2 + Cr/2 + 2 saved/spent at the default lambda."""
     y, cb, cr = (ours - theirs for ours, theirs in zip(outcome.psnr, outcome.baseline_psnr, strict=True))
     saved = (outcome.baseline_size_bytes - outcome.size_bytes) / outcome.size_bytes
-    return y + 0.5 * cb + 0.5 * cr + 2 * outcome.lambda_rd / USUAL_LAMBDA * saved
+    return y + 0.5 * cb + 0.5 * cr + 2 * outcome.lambda_rd / DEFAULT_LAMBDA * saved
 
 
 def ssim_gain(outcome: Outcome) -> float:

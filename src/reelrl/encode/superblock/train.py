@@ -24,7 +24,7 @@ from reelrl.agents.training import Figures, Training, vectorise
 from reelrl.content.write.video import write_bitstream
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
-from reelrl.encode.superblock.env import USUAL_WEIGHTS, SuperblockQpEnv
+from reelrl.encode.superblock.env import DEFAULT_WEIGHTS, SuperblockQpEnv
 from reelrl.encode.superblock.learned import normalisation_facts
 from reelrl.encode.superblock.states import Normalisation
 from reelrl.errors import ConfigError, RunError
@@ -232,7 +232,7 @@ class SuperblockTrainer:
         chosen = self.settings
         facts = {name: getattr(chosen, name) for name in ("state", "action", "reward", "lambda_rd")}
         # What the environment takes where nothing is given: the policy must not depend on that default.
-        facts["weights"] = chosen.weights or (USUAL_WEIGHTS if chosen.reward == "weighted" else None)
+        facts["weights"] = chosen.weights or (DEFAULT_WEIGHTS if chosen.reward == "weighted" else None)
         facts |= normalisation_facts(self.normalisation)
         trained = {"algorithm": chosen.algorithm, "steps": self.steps_done, "clips": list(chosen.files)}
         policy = policy_of(self.model, self.levels, **facts, **trained)
