@@ -13,14 +13,10 @@ ROOT = Path(reelrl.__file__).parent
 # Names that still mean two things. The list may only become shorter.
 STILL_TWICE = {
     "Baseline",
-    "Contestant",
     "Episode",
-    "Fixed",
-    "InProcess",
     "Line",
     "Match",
     "Outcome",
-    "Plan",
     "Player",
     "RatePoint",
     "Report",
@@ -29,7 +25,6 @@ STILL_TWICE = {
     "Sightings",
     "Video",
     "VideoReader",
-    "_Listener",
 }
 
 

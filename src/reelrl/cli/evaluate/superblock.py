@@ -12,12 +12,11 @@ points.csv, clips.csv, summary.json and index.html.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl import names
-from reelrl.cli import options, output
+from reelrl.cli import options
+from reelrl.cli.evaluate import bd_rates
 from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
@@ -28,20 +27,18 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--controllers", nargs="+", default=[], metavar="WHAT", help="besides the usual ones")
-    parser.add_argument("--only", nargs="+", metavar="WHAT", help="these, and nobody else but their anchors")
     parser.add_argument("--backend", default="aom", help=f"{' or '.join(names.BACKENDS)} (default aom)")
-    parser.add_argument("--preset", type=int, default=10, help="the encoder's speed preset (default 10)")
-    parser.add_argument("--clips", nargs="+", metavar="CLIP", help="names, recipes or files; default: those of --split")
-    parser.add_argument("--split", default="test", help="test (default) or train")
-    parser.add_argument("--qps", default="28,36,44,52", help="four or more (default 28,36,44,52)")
-    parser.add_argument("--frames", type=int, default=30, metavar="N", help="of each clip (default 30)")
-    parser.add_argument("--method", default="pchip", help="between points: pchip (default) or akima")
+    bd_rates.add_arguments(
+        parser,
+        "superblock",
+        preset=10,
+        frames=30,
+        qps="28,36,44,52",
+        qps_help="four or more (default 28,36,44,52)",
+        clips_help="names, recipes or files; default: those of --split",
+        split_help="test (default) or train",
+    )
     parser.add_argument("--no-vmaf", action="store_true", help="leave VMAF out, which takes a third of the time")
-    options.add_jobs(parser)
-    parser.add_argument("--out", default="runs/evaluate-superblock", metavar="FOLDER", help="where results go")
-    options.add_seed(parser)
-    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,31 +71,22 @@ def run(args: argparse.Namespace) -> int:
         "clips": len(clips),
         "names": [clip.name for clip in clips],
         "frames": plan.frames,
-        "qps": args.qps,
         "encoder": f"{args.backend} {capabilities(args.backend).version}, preset {args.preset}, "
         "low delay, one key frame",
-        "metrics": list(metrics),
-        "method": args.method,
-        "seed": args.seed,
-        "cpu_s": round(sum(point.measured.seconds for point in points), 1),
-        "command": shlex.join(["reel", *sys.argv[1:]]),
+        **bd_rates.facts(args, metrics, sum(point.measured.seconds for point in points)),
     }
-    superblock_summary.write_records(folder, points, results, summary, facts)
     superblock_page.write_page(own_path(folder / "index.html"), points, results, summary, facts)
-    if args.json:
-        output.as_json({"facts": facts, "verdicts": [each.record() for each in summary]})
-    else:
-        print(superblock_summary.table(summary, metrics))
-        output.next_command(f"open {folder / 'index.html'}")
-    return 0
+    concluded = {"verdicts": [each.record() for each in summary]}
+    text = superblock_summary.table(summary, metrics)
+    return bd_rates.hand_over(args, folder, {"points": points, "clips": results}, concluded, facts, text)
 
 
 def _contestants(args: argparse.Namespace) -> list[MapContestant]:
     from reelrl.encode import capabilities
     from reelrl.encode.superblock.evaluate import HEURISTICS, MapContestant
 
-    usual = [*HEURISTICS, *capabilities(args.backend).own_modes]
-    return [MapContestant.parse(text) for text in args.only or [*usual, *args.controllers]]
+    default = [*HEURISTICS, *capabilities(args.backend).own_modes]
+    return [MapContestant.parse(text) for text in bd_rates.contestants(args, default)]
 
 
 def _clips(args: argparse.Namespace) -> list[Clip]:

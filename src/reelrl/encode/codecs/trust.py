@@ -14,7 +14,7 @@ from pathlib import Path
 from reelrl import __version__, names
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.errors import EncoderMissing
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import load, store
 from reelrl.storage.files import cache_dir
 
 _lock = threading.RLock()
@@ -41,7 +41,7 @@ def ensure(backend: str) -> None:
 def _try_once(backend: str) -> None:
     library = capabilities(backend).library
     mark = cache_dir() / "trusted" / _name(backend, library)
-    if kept(mark) is not None:
+    if load(mark) is not None:
         return
     from reelrl.encode.codecs import selftest  # it uses sessions, and sessions use this
 
@@ -50,7 +50,7 @@ def _try_once(backend: str) -> None:
         raise EncoderMissing(
             f"{library} is not the encoder it seems: {verdict.detail}; install the versions in constraints.txt"
         )
-    keep(mark, verdict.detail.encode())
+    store(mark, verdict.detail.encode())
 
 
 def _name(backend: str, library: str) -> str:

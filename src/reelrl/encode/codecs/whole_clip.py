@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -15,7 +13,7 @@ from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.errors import ConfigError
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import RAW, cached, key_of
 from reelrl.storage.files import cache_dir, refuse_overwriting
 
 if TYPE_CHECKING:
@@ -117,11 +115,7 @@ def first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
             else f"{able.title} has no first pass; encode without statistics"
         )
     saved = cache_dir() / "first-pass" / f"{_pass_key(clip, settings)}.bin"
-    if (statistics := kept(saved)) is not None:
-        return statistics
-    statistics = fresh_first_pass(clip, settings)
-    keep(saved, statistics)
-    return statistics
+    return cached(saved, lambda: fresh_first_pass(clip, settings), RAW)
 
 
 def fresh_first_pass(clip: Clip, settings: EncoderSettings) -> bytes:
@@ -140,5 +134,4 @@ def _pass_key(clip: Clip, settings: EncoderSettings) -> str:
     threads = settings.threads if "threads" in able.statistics_depend_on else 1
     others = [getattr(settings, name) for name in able.statistics_depend_on if name != "threads"]
     chosen = [settings.preset, threads, settings.tune, *others, settings.options]
-    facts = json.dumps([clip.content_hash, settings.backend, able.version, *picture, *chosen], sort_keys=True)
-    return hashlib.sha256(facts.encode()).hexdigest()[:32]
+    return key_of([clip.content_hash, settings.backend, able.version, *picture, *chosen])

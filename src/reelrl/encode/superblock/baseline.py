@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +16,12 @@ from reelrl.encode.codecs.rate_loop import FrameQp
 from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.superblock.block_error import block_sse
 from reelrl.settings.config import to_mapping
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import arrays_of, cached, key_of
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Iterator
-    from pathlib import Path
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
@@ -106,13 +102,12 @@ def baseline_of(
     """The clip coded without maps, from disk where that was done before by the same encoder."""
     settings = replace(settings.for_clip(clip), recon=True, ssim=True)
     path = cache_dir() / "baselines" / f"{_key(clip, settings, target_kbps)}.npz"
-    baseline = _load(path, clip)
-    if baseline is None:
-        baseline = _code(clip, settings, target_kbps, statistics)
-        body = io.BytesIO()
-        np.savez(body, **{field.name: getattr(baseline, field.name) for field in fields(Baseline)})
-        keep(path, body.getvalue())
-    return baseline
+    return cached(
+        path,
+        lambda: _code(clip, settings, target_kbps, statistics),
+        arrays_of(Baseline),
+        lambda saved: len(saved.bytes) == clip.frame_count,
+    )
 
 
 def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, statistics: bytes | None) -> Baseline:
@@ -145,18 +140,4 @@ def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, stat
 def _key(clip: Clip, settings: EncoderSettings, target_kbps: float | None) -> str:
     """Whatever the stream depends on, as one name."""
     chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
-    facts: list[Any] = [VERSION, clip.content_hash, chosen, capabilities(settings.backend).version, target_kbps]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _load(path: Path, clip: Clip) -> Baseline | None:
-    body = kept(path)
-    if body is None:
-        return None
-    try:
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            values = {name: arrays[name] for name in arrays.files}
-        baseline = Baseline(**values | {"luma_pixels": int(values["luma_pixels"])})
-    except (ValueError, TypeError, KeyError, OSError):
-        return None
-    return baseline if len(baseline.bytes) == clip.frame_count else None
+    return key_of([VERSION, clip.content_hash, chosen, capabilities(settings.backend).version, target_kbps])

@@ -28,7 +28,7 @@ from reelrl.encode.superblock.measure import CHEAP, Maps, Measured, measure
 from reelrl.errors import ConfigError
 from reelrl.parallel import executor
 from reelrl.runs.progress import Progress
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import Format, cached, key_of
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
@@ -224,14 +224,19 @@ def _learned_maps(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) 
     """Maps of an agent that may look at what the encoder did: played once in its environment, then cached."""
     policy = hashlib.sha256(controller.path.read_bytes()).hexdigest()
     facts = [policy, clip.content_hash, asdict(encoder), capabilities(encoder.backend).version]
-    key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
-    path = cache_dir() / "learned-maps" / f"{key}.json"
-    saved = kept(path)
-    if saved is None:
-        played = [None if offsets is None else offsets.tolist() for offsets in _played(controller, clip, encoder)]
-        saved = json.dumps(played).encode()
-        keep(path, saved)
-    return [None if offsets is None else np.array(offsets, np.int32) for offsets in json.loads(saved)]
+    path = cache_dir() / "learned-maps" / f"{key_of(facts, 40)}.json"
+    return cached(path, lambda: _played(controller, clip, encoder), _MAPS)
+
+
+def _map_bytes(maps: Maps) -> bytes:
+    return json.dumps([None if offsets is None else offsets.tolist() for offsets in maps]).encode()
+
+
+def _maps_of(body: bytes) -> Maps:
+    return [None if offsets is None else np.array(offsets, np.int32) for offsets in json.loads(body)]
+
+
+_MAPS: Format[Maps] = Format(_map_bytes, _maps_of)
 
 
 def _played(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:

@@ -7,7 +7,6 @@ no-map encodes around a QP ──► LocalCurve ──► percent(measured)     
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.superblock.weighting import WEIGHINGS, WeightMaps, weigh_clip, weighted_psnr
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import cached, json_of, key_of
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
@@ -87,11 +86,7 @@ def measure(
     if decide is not None and not decider:
         raise ConfigError("decisions without a name cannot be cached; say what they depend on in `decider`")
     path = cache_dir() / "encodes" / f"{_key(clip, settings, maps, metrics, decider)}.json"
-    if (cached := kept(path)) is not None:
-        return Measured(**json.loads(cached))
-    made = _measured(clip, settings, maps, metrics, decide)
-    keep(path, json.dumps(asdict(made)).encode())
-    return made
+    return cached(path, lambda: _measured(clip, settings, maps, metrics, decide), json_of(Measured))
 
 
 def static(offsets: NDArray[np.int32], frames: int) -> Maps:
@@ -208,4 +203,4 @@ def _key(clip: Clip, settings: EncoderSettings, maps: Maps | None, metrics: Sequ
     weighed = [_weighed(clip, name.removeprefix("weighted:"))[1] for name in sorted(metrics) if ":" in name]
     seen = [clip.content_hash, weighed, capabilities(settings.backend).version]
     facts = [VERSION, *seen, key_facts, sorted(metrics), maps is not None, decided.hexdigest()]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:40]
+    return key_of(facts, 40)

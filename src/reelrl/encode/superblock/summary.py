@@ -1,18 +1,14 @@
-"""Superblock maps against their anchors: BD-rates clip by clip, and the files that hold them."""
+"""Superblock maps against their anchors: BD-rates clip by clip, and their table."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reelrl.report.bd_rate import Method, Point, bd_rate
-from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown, write_csv
-from reelrl.storage.files import write_atomic
-from reelrl.storage.regular_files import own_path
+from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from reelrl.encode.superblock.evaluate import EncodePoint, MapContestant
 
@@ -40,20 +36,6 @@ def clip_results(
                 bd = bd_rate(_curve(theirs, metric), _curve(ours, metric), method)
                 results.append(ClipResult(name, anchor, metric, clip, one.source, one.split, one.pristine, bd))
     return results
-
-
-def write_records(
-    folder: Path,
-    points: Sequence[EncodePoint],
-    results: Sequence[ClipResult],
-    summary: Sequence[Verdict],
-    facts: dict[str, Any],
-) -> None:
-    """points.csv and clips.csv with a row per encode and per BD-rate, summary.json with verdicts and how they came."""
-    write_csv(own_path(folder / "points.csv"), [point.row() for point in points])
-    write_csv(own_path(folder / "clips.csv"), [result.row() for result in results])
-    record = {"facts": facts, "verdicts": [each.record() for each in summary]}
-    write_atomic(own_path(folder / "summary.json"), json.dumps(record, indent=2) + "\n")
 
 
 def table(summary: Sequence[Verdict], metrics: Sequence[str]) -> str:
