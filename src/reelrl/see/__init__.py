@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reelrl.see.model.change import PixelChangeDetector as PixelChangeDetector
     from reelrl.see.model.change import compute_frame_difference as compute_frame_difference
     from reelrl.see.model.decoder import Decoder as Decoder
-    from reelrl.see.model.encoder import Encoder as Encoder
+    from reelrl.see.model.network import Encoder as Encoder
     from reelrl.see.model.layers import LayerNormalization as LayerNormalization
     from reelrl.see.model.layers import ResidualBlock as ResidualBlock
     from reelrl.see.model.layers import TransformerBlock as TransformerBlock
@@ -39,7 +39,7 @@ _HOMES = {
     "AdaptiveObGD": "optim.obgd",
     "AutoEncoderSettings": "settings",
     "Decoder": "model.decoder",
-    "Encoder": "model.encoder",
+    "Encoder": "model.network",
     "FeatureVisualizer": "monitor.panels",
     "IntentionalSGD": "optim.intentional",
     "LayerNormalization": "model.layers",

@@ -18,7 +18,7 @@ from reelrl.see.frames.preprocess import check_frame
 from reelrl.see.model.averages import Shrink
 from reelrl.see.model.change import Background, PixelChangeDetector
 from reelrl.see.model.decoder import Decoder
-from reelrl.see.model.encoder import Encoder
+from reelrl.see.model.network import Encoder
 from reelrl.see.model.layers import sparse_init_
 from reelrl.see.optim import make_optimiser
 from reelrl.see.settings import FRAME_SIZE, KERNELS, AutoEncoderSettings
