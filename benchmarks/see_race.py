@@ -25,8 +25,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from reelrl.content.feeds.process import FeedProcess
-from reelrl.see.frames.preprocess import to_input
-from reelrl.see.frames.source import GAMES
+from reelrl.see.frames.source import GAMES, to_input
 from reelrl.see.measures.baselines import StreamBaselines, through_small
 from reelrl.see.measures.scores import Scores
 from reelrl.see.measures.trained import background_of

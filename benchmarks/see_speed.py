@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reelrl.see.frames.preprocess import to_input
+from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.settings import AutoEncoderSettings
 

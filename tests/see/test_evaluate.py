@@ -14,7 +14,7 @@ import torch
 from reelrl.cli.main import main
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.see.embeddings.file import Quantiser
-from reelrl.see.frames.preprocess import to_input
+from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures import rate
 from reelrl.see.measures.baselines import shrunk

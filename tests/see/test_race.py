@@ -23,7 +23,7 @@ from reelrl.errors import ConfigError, ContentError
 from reelrl.runs.checkpoints import Checkpoints
 from reelrl.runs.interrupts import Interrupted
 from reelrl.runs.saving import Saving
-from reelrl.see.frames.preprocess import to_input
+from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures.baselines import StreamBaselines, through_small
 from reelrl.see.measures.scores import Scores, Ssim, psnr_db

@@ -16,16 +16,16 @@ from reelrl.names import lazy
 
 if TYPE_CHECKING:
     from reelrl.see.classic import create_streaming_ae as create_streaming_ae
-    from reelrl.see.frames.preprocess import postprocess_output as postprocess_output
-    from reelrl.see.frames.preprocess import preprocess_frame as preprocess_frame
+    from reelrl.see.frames.source import postprocess_output as postprocess_output
+    from reelrl.see.frames.source import preprocess_frame as preprocess_frame
     from reelrl.see.learner import StreamingAutoEncoder as StreamingAutoEncoder
-    from reelrl.see.model.change import PixelChangeDetector as PixelChangeDetector
-    from reelrl.see.model.change import compute_frame_difference as compute_frame_difference
-    from reelrl.see.model.decoder import Decoder as Decoder
-    from reelrl.see.model.network import Encoder as Encoder
     from reelrl.see.model.layers import LayerNormalization as LayerNormalization
     from reelrl.see.model.layers import ResidualBlock as ResidualBlock
     from reelrl.see.model.layers import TransformerBlock as TransformerBlock
+    from reelrl.see.model.loss import PixelChangeDetector as PixelChangeDetector
+    from reelrl.see.model.loss import compute_frame_difference as compute_frame_difference
+    from reelrl.see.model.network import Decoder as Decoder
+    from reelrl.see.model.network import Encoder as Encoder
     from reelrl.see.monitor.panels import FeatureVisualizer as FeatureVisualizer
     from reelrl.see.monitor.performance import PerformanceMonitor as PerformanceMonitor
     from reelrl.see.monitor.performance import TensorBoardLogger as TensorBoardLogger
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AdaptiveObGD": "optim.obgd",
     "AutoEncoderSettings": "settings",
-    "Decoder": "model.decoder",
+    "Decoder": "model.network",
     "Encoder": "model.network",
     "FeatureVisualizer": "monitor.panels",
     "IntentionalSGD": "optim.intentional",
@@ -46,15 +46,15 @@ _HOMES = {
     "LearnResult": "result",
     "ObGD": "optim.obgd",
     "PerformanceMonitor": "monitor.performance",
-    "PixelChangeDetector": "model.change",
+    "PixelChangeDetector": "model.loss",
     "ResidualBlock": "model.layers",
     "StreamingAutoEncoder": "learner",
     "TensorBoardLogger": "monitor.performance",
     "TransformerBlock": "model.layers",
-    "compute_frame_difference": "model.change",
+    "compute_frame_difference": "model.loss",
     "create_streaming_ae": "classic",
-    "postprocess_output": "frames.preprocess",
-    "preprocess_frame": "frames.preprocess",
+    "postprocess_output": "frames.source",
+    "preprocess_frame": "frames.source",
 }
 
 __all__ = list(_HOMES)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
-from reelrl.see.frames.preprocess import preprocess_frame
+from reelrl.see.frames.source import preprocess_frame
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.monitor.performance import FIGURES, PerformanceMonitor, TensorBoardLogger, figures_of
 from reelrl.see.settings import AutoEncoderSettings, OptimiserName, OptimiserSettings

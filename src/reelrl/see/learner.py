@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from reelrl.errors import CheckpointError
 from reelrl.see.execution import step_of
-from reelrl.see.frames.preprocess import check_frame
+from reelrl.see.frames.source import check_frame
 from reelrl.see.model.averages import Shrink
-from reelrl.see.model.change import Background, PixelChangeDetector
-from reelrl.see.model.decoder import Decoder
-from reelrl.see.model.network import Encoder
 from reelrl.see.model.layers import sparse_init_
+from reelrl.see.model.loss import PixelChangeDetector
+from reelrl.see.model.network import Background, Decoder, Encoder
 from reelrl.see.optim import make_optimiser
 from reelrl.see.settings import FRAME_SIZE, KERNELS, AutoEncoderSettings
 

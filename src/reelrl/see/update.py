@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from reelrl.see.frames.preprocess import to_input
-from reelrl.see.model.change import compute_frame_difference
-from reelrl.see.model.loss import Losses, reconstruction_loss
-from reelrl.see.optim import descend
+from reelrl.see.frames.source import to_input
+from reelrl.see.model.loss import Losses, compute_frame_difference, reconstruction_loss
+from reelrl.see.optim import IntentionalSGD, ObGD
 from reelrl.see.result import LearnResult
 from reelrl.see.settings import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from torch.optim import Optimizer
+
     from reelrl.see.learner import StreamingAutoEncoder
+    from reelrl.see.settings import OptimiserSettings
 
     Branch = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -115,3 +117,32 @@ class Update:
         learner, weights = self.learner, self.learner.settings.loss
         error: Tensor = learner.reader(fine).float() - learner.shrink(frame - learner.background.mean)
         return (weights.mse * error.square() + weights.l1 * error.abs()).mean()
+
+
+@torch.no_grad()
+def descend(optimiser: Optimizer, settings: OptimiserSettings, loss: Tensor, reset: Tensor) -> Tensor:
+    """One step down `loss`, whose gradients are in place. Returns the gradient's norm before it was clipped."""
+    parameters = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+    gradients = [p.grad for p in parameters]
+    norm: Tensor = torch.stack(torch._foreach_norm(gradients)).norm()
+    if settings.clip_norm > 0:
+        torch._foreach_mul_(gradients, (settings.clip_norm / (norm + 1e-6)).clamp(max=1.0))
+    match optimiser:
+        case ObGD():
+            optimiser.step(_as_error(gradients, settings.error, loss), reset)
+        case IntentionalSGD():
+            optimiser.step(loss, reset)
+        case _:
+            optimiser.step()
+    return norm
+
+
+def _as_error(gradients: list[Tensor], error: str, loss: Tensor) -> Tensor:
+    """The scalar that ObGD shall bring to zero; the gradients become that scalar's."""
+    if error == "one":
+        return torch.ones_like(loss)
+    if error == "loss":
+        return loss
+    root = loss.sqrt()
+    torch._foreach_mul_(gradients, 0.5 / root.clamp(min=1e-6))
+    return root

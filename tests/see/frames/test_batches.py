@@ -12,8 +12,7 @@ import torch
 from reelrl.content.feeds.kinds import Position, open_feed
 from reelrl.errors import ContentError
 from reelrl.see.frames.batches import BlockSource
-from reelrl.see.frames.preprocess import to_input
-from reelrl.see.frames.upload import Upload
+from reelrl.see.frames.source import Upload, to_input
 
 pytestmark = pytest.mark.slow
 

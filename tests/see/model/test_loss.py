@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from reelrl.errors import ConfigError
-from reelrl.see.model.change import PixelChangeDetector, compute_frame_difference
-from reelrl.see.model.loss import box_ssim, reconstruction_loss
+from reelrl.see.model.loss import PixelChangeDetector, box_ssim, compute_frame_difference, reconstruction_loss
 from reelrl.see.settings import LossSettings
 
 

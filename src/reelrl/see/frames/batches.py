@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from reelrl.content.feeds.kinds import START, Position
 from reelrl.content.feeds.process import FeedProcess
 from reelrl.errors import ContentError
-from reelrl.see.frames.preprocess import to_input
-from reelrl.see.frames.upload import Upload
+from reelrl.see.frames.source import Upload, to_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reelrl.see.measures.baselines import psnr
-from reelrl.see.model.change import compute_frame_difference
+from reelrl.see.model.loss import compute_frame_difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reelrl.content.feeds.kinds import open_feed
 from reelrl.errors import CheckpointError, ConfigError
-from reelrl.see.frames.preprocess import to_input
+from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures.scores import Scores
 from reelrl.see.settings import AutoEncoderSettings

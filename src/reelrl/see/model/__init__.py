@@ -1,1 +1,1 @@
-"""The network: encoder, decoder, loss, and what it keeps of its stream."""
+"""The network, its loss, and what it remembers of its stream."""

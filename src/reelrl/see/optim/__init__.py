@@ -1,11 +1,10 @@
-"""Optimisers for one sample at a time, behind one call: `descend(optimiser, settings, loss, reset)`."""
+"""Optimisers for one sample at a time, made by name; `see.update.descend` takes one step with any of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from reelrl.see.optim.intentional import IntentionalSGD
 from reelrl.see.optim.muon import Muon
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from reelrl.see.settings import OptimiserSettings
 
-__all__ = ["AdaptiveObGD", "IntentionalSGD", "Muon", "ObGD", "descend", "make_optimiser"]
+__all__ = ["AdaptiveObGD", "IntentionalSGD", "Muon", "ObGD", "make_optimiser"]
 
 
 def make_optimiser(parameters: list[torch.nn.Parameter], settings: OptimiserSettings) -> Optimizer:
@@ -41,32 +40,3 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: OptimiserSett
             return torch.optim.SGD(parameters, lr, settings.beta1, weight_decay=decay, fused=True)
         case "muon":
             return Muon(parameters, lr, settings.beta1)
-
-
-@torch.no_grad()
-def descend(optimiser: Optimizer, settings: OptimiserSettings, loss: Tensor, reset: Tensor) -> Tensor:
-    """One step down `loss`, whose gradients are in place. Returns the gradient's norm before it was clipped."""
-    parameters = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
-    gradients = [p.grad for p in parameters]
-    norm: Tensor = torch.stack(torch._foreach_norm(gradients)).norm()
-    if settings.clip_norm > 0:
-        torch._foreach_mul_(gradients, (settings.clip_norm / (norm + 1e-6)).clamp(max=1.0))
-    match optimiser:
-        case ObGD():
-            optimiser.step(_as_error(gradients, settings.error, loss), reset)
-        case IntentionalSGD():
-            optimiser.step(loss, reset)
-        case _:
-            optimiser.step()
-    return norm
-
-
-def _as_error(gradients: list[Tensor], error: str, loss: Tensor) -> Tensor:
-    """The scalar that ObGD shall bring to zero; the gradients become that scalar's."""
-    if error == "one":
-        return torch.ones_like(loss)
-    if error == "loss":
-        return loss
-    root = loss.sqrt()
-    torch._foreach_mul_(gradients, 0.5 / root.clamp(min=1e-6))
-    return root

@@ -20,12 +20,10 @@ from reelrl.errors import ConfigError
 from reelrl.runs.checkpoints import Checkpoints
 from reelrl.runs.progress import Progress, track
 from reelrl.runs.saving import Saving
-from reelrl.see.frames.preprocess import to_input
-from reelrl.see.frames.source import FrameSource
+from reelrl.see.frames.source import FrameSource, to_input
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures.trained import HELD_OUT_SEED, Judge
-from reelrl.see.model.change import compute_frame_difference
-from reelrl.see.model.loss import reconstruction_loss
+from reelrl.see.model.loss import compute_frame_difference, reconstruction_loss
 from reelrl.see.race.one_pass import Pass
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.see.update import FOREGROUND
