@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl import names
 from reelrl.cli.main import COMMANDS
+from reelrl.runs.stages import STAGES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,9 +64,9 @@ def public_names(package: str) -> str:
 def settings() -> str:
     """The settings of every train command: dotted key, type, default."""
     parts = ["# Settings\n\nChanged by `--set key=value`, or in a YAML file given to `--config`.\n"]
-    for command, target in names.SETTINGS.items():
-        kind = _object(target)
-        parts.append(f"## `reel {command}`: `{kind.__name__}`\n\n{_docstring(kind, below=2)}\n")
+    for stage in STAGES.values():
+        kind = _object(stage.settings)
+        parts.append(f"## `reel {stage.train}`: `{kind.__name__}`\n\n{_docstring(kind, below=2)}\n")
         parts.append("| key | type | default |\n|---|---|---|")
         parts += [f"| `{key}` | {_escaped(type_)} | {_escaped(default)} |" for key, type_, default in _fields(kind)]
         parts.append("")

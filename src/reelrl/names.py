@@ -127,17 +127,6 @@ FORMER_CLASSES: dict[str, str] = {
     "reelrl.act.video.backbones:StreamingAutoEncoderEyes": "AutoEncoderBackbone",
 }
 
-# The settings of each train command.
-SETTINGS: dict[str, str] = {
-    "train abr": "reelrl.stream.train:AbrTraining",
-    "train autoencoder": "reelrl.see.train:AutoEncoderTraining",
-    "train doom": "reelrl.act.marl.assembly:DoomTraining",
-    "train frame-reader": "reelrl.act.location.frame_reader.train:FrameReaderTraining",
-    "train location": "reelrl.act.location.train:LocationTraining",
-    "train minigop": "reelrl.encode.minigop.train:MiniGopTraining",
-    "train superblock": "reelrl.encode.superblock.train:SuperblockTraining",
-}
-
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,

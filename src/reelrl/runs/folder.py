@@ -30,6 +30,7 @@ from reelrl import __version__
 from reelrl.errors import ConfigError, RunError, shown
 from reelrl.runs.checkpoints import Checkpoint, Checkpoints
 from reelrl.runs.records import Log, read_records, to_plain
+from reelrl.runs.stages import FORMER_STAGES
 from reelrl.settings import config, yaml_text
 from reelrl.storage.files import explain_os_error, sync_folder, writable_folder, write_atomic
 from reelrl.storage.locks import FolderLock
@@ -49,8 +50,6 @@ T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 CONFIG, META, EPISODES, METRICS = "config.yaml", "meta.json", "episodes.jsonl", "metrics.jsonl"
 FOLDERS = ("tb", "checkpoints", "artifacts")
-# What version 0.1 called them; its runs are read, resumed and used as those of today.
-FORMER_STAGES = {"eyes": "frame-reader"}
 
 
 class RunFolder:

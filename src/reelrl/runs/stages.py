@@ -36,6 +36,9 @@ STAGES: dict[str, Stage] = {
     ),
 }
 
+# What version 0.1 called them; its runs are read, resumed and used as those of today.
+FORMER_STAGES = {"eyes": "frame-reader"}
+
 
 def stage_of(name: str, run: object) -> Stage:
     """The stage that a run names."""
