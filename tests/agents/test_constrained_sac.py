@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from reelrl.errors import CheckpointError, ConfigError
 from reelrl.runs import policy_file
 from reelrl.runs.folder import Run, RunFolder
 from tests.agents.worlds import Allowance
+from tests.runs.outcome import outcome
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
@@ -207,16 +207,6 @@ def start(folder: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", TRAINER, folder], stdout=subprocess.PIPE, text=True)
 
 
-def outcome(folder: str) -> dict[str, Any]:
-    """All that the last checkpoint and the logs hold, but for the sizes of the logs with their clock."""
-    run = RunFolder(folder)
-    saved = run.checkpoints.latest()
-    assert saved is not None
-    assert saved.step == EPISODES
-    tensors = {name: (array.dtype.str, array.tobytes()) for name, array in saved.tensors.items()}
-    return {"tensors": tensors, "state": json.dumps(saved.state["learner"]), "metrics": list(run.metrics())}
-
-
 def test_killed_at_any_moment_and_resumed_equals_the_uninterrupted_run(new_run: Any) -> None:
     whole = new_run("whole")
     train_to_the_end(whole)
@@ -232,4 +222,6 @@ def test_killed_at_any_moment_and_resumed_equals_the_uninterrupted_run(new_run: 
             os.kill(process.pid, signal.SIGKILL)
     with start(folder) as process:
         assert process.wait(HANG_S) == 0
-    assert outcome(folder) == outcome(whole), f"killed after episodes {moments}"
+    ended = outcome(RunFolder(folder))
+    assert ended["step"] == EPISODES
+    assert ended == outcome(RunFolder(whole)), f"killed after episodes {moments}"

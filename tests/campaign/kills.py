@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from reelrl.errors import ReelError
 from reelrl.runs.folder import RunFolder
 from tests.campaign.mutation_run import ROOT
-from tests.campaign.trainings import TRAININGS, outcome, restored_doom_differs
+from tests.campaign.trainings import TRAININGS, restored_doom_differs
+from tests.runs.outcome import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +85,7 @@ def _kill_and_resume(kind: str, moment: int, work: Path) -> str:
 
 
 def _difference(killed: Path, whole: Path) -> str:
-    ours, theirs = outcome(killed), outcome(whole)
+    ours, theirs = outcome(RunFolder(killed)), outcome(RunFolder(whole))
     return ", ".join(f"{part} differ" for part in theirs if ours[part] != theirs[part])
 
 

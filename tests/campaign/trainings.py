@@ -1,9 +1,8 @@
-"""Every kind of run, as small as can be: the words after `reel`, and what must be equal after kill and resume."""
+"""Every kind of run, as small as can be: the words after `reel train`."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reelrl.runs.folder import RunFolder
 from reelrl.settings import config, yaml_text
@@ -95,32 +94,6 @@ def _matches(data: Path) -> str:
     if not folder.exists():
         write_matches(folder, 6, rows=40)
     return str(folder)
-
-
-def outcome(folder: Path) -> dict[str, Any]:
-    """What a run that ended left, but for its clocks: the last checkpoint, the logs, the policies."""
-    run = RunFolder(folder)
-    saved = run.checkpoints.latest()
-    if saved is None:
-        raise RuntimeError(f"{folder} has no checkpoint")
-    return {
-        "step": saved.step,
-        "tensors": {name: (array.dtype.str, array.tobytes()) for name, array in saved.tensors.items()},
-        "state": json.dumps(_without_clocks({key: value for key, value in saved.state.items() if key != "logs"})),
-        "metrics": [_without_clocks(line) for line in run.metrics()],
-        "episodes": [_without_clocks(line) for line in run.episodes()],
-        "policies": {path.name: path.read_bytes() for path in sorted(run.artifacts.glob("[!.]*.safetensors"))},
-    }
-
-
-def _without_clocks(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_clocks(item) for key, item in value.items() if not _is_clock(key)}
-    return [_without_clocks(item) for item in value] if isinstance(value, list) else value
-
-
-def _is_clock(key: str) -> bool:
-    return key == "t" or key.endswith(("time_s", "elapsed_s", "wall_s", "seconds", "per_s", "cpu_s")) or "timer" in key
 
 
 def restored_doom_differs(folder: Path) -> list[str]:

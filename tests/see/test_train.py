@@ -24,6 +24,7 @@ from reelrl.see.settings import AutoEncoderSettings, OptimiserSettings
 from reelrl.see.train import COLUMNS, AutoEncoderTrainer, AutoEncoderTraining, Window
 from reelrl.see.weights import load_weights, save_weights
 from reelrl.settings import config
+from tests.runs.outcome import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,19 +54,6 @@ def go_on(folder: Path, settings: AutoEncoderTraining, seed: int = 0) -> None:
         assert trainer.train(lambda _: None) == "done"
 
 
-def outcome(folder: Path) -> list[Any]:
-    run = RunFolder(folder)
-    saved = run.checkpoints.latest()
-    assert saved is not None
-    return [
-        list(run.metrics()),
-        saved.step,
-        {name: array.tobytes() for name, array in saved.tensors.items()},
-        {key: value for key, value in saved.state.items() if key != "logs"},
-        (run.artifacts / "model.safetensors").read_bytes(),
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_half_and_resume_and_half_is_the_whole(run_root: Path, name: Any) -> None:
@@ -74,10 +62,10 @@ def test_half_and_resume_and_half_is_the_whole(run_root: Path, name: Any) -> Non
     once = train(run_root, whole)
     twice = train(run_root, half)
     go_on(twice, whole)
-    assert outcome(once) == outcome(twice)
+    assert outcome(RunFolder(once)) == outcome(RunFolder(twice))
     assert [line["step"] for line in RunFolder(once).metrics()] == [3, 6]
     other = train(run_root, whole, seed=1)
-    assert outcome(other) != outcome(once)
+    assert outcome(RunFolder(other)) != outcome(RunFolder(once))
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from reelrl.cli.main import main
 from reelrl.runs.folder import RunFolder
 from reelrl.see.train import AutoEncoderTraining
 from reelrl.settings import config
+from tests.runs.outcome import outcome
 from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
@@ -51,15 +52,6 @@ def train(root: Path, *more: str) -> int:
 def only_run(root: Path) -> RunFolder:
     (folder,) = root.iterdir()
     return RunFolder(folder)
-
-
-def outcome(run: RunFolder) -> list[Any]:
-    """Everything that must be the same after a stop."""
-    saved = run.checkpoints.latest()
-    assert saved is not None
-    plain = {key: value for key, value in saved.state.items() if key != "logs"}
-    tensors = {name: array.tobytes() for name, array in saved.tensors.items()}
-    return [list(run.metrics()), saved.step, tensors, plain, (run.artifacts / "model.safetensors").read_bytes()]
 
 
 def started(root: Path, *more: str) -> subprocess.Popen[str]:

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from reelrl.runs.saving import Saving
-from tests.cli.train.trainings import EXACT, TRAININGS, outcome
+from tests.cli.train.trainings import EXACT, TRAININGS
+from tests.runs.outcome import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,9 +1,9 @@
-"""A short training of every kind, by its command, and what must be the same when it was stopped on the way."""
+"""A short training of every kind, by its command."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reelrl.cli.main import main
 from reelrl.runs.folder import RunFolder
@@ -11,9 +11,6 @@ from tests.act.location.written_matches import write_matches
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-# What the clock says, and where logs end: never the same twice.
-_CLOCK = {"elapsed_s", "time_s", "t", "logs"}
 
 
 @dataclass(frozen=True)
@@ -81,29 +78,3 @@ _OPTIONS = {
 TRAININGS = {kind: Training(kind, tuple(options)) for kind, options in _OPTIONS.items()}
 EXACT = [kind for kind in TRAININGS if kind != "doom"]
 """A resumed run goes on to the same bits; Doom's engine cannot be saved, and may not repeat itself after a pause."""
-
-
-def outcome(run: RunFolder) -> dict[str, Any]:
-    """Everything that must not depend on when a training was saved or stopped."""
-    saved = run.checkpoints.latest()
-    assert saved is not None
-    policies = sorted(run.artifacts.glob("[!.]*.safetensors")) + sorted(run.artifacts.glob("*.pt"))
-    return {
-        "step": saved.step,
-        "tensors": {name: array.tobytes() for name, array in saved.tensors.items()},
-        "state": without_clock(saved.state),
-        "metrics": without_clock(list(run.metrics())),
-        "episodes": without_clock(list(run.episodes())),
-        "policies": {path.name: path.read_bytes() for path in policies if not path.name.startswith("interrupted")},
-    }
-
-
-def without_clock(value: Any) -> Any:
-    """The same without what a clock said."""
-    if isinstance(value, dict):
-        return {
-            key: without_clock(item)
-            for key, item in value.items()
-            if key not in _CLOCK and not key.startswith("timers/")
-        }
-    return [without_clock(item) for item in value] if isinstance(value, list) else value
