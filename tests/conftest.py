@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
+from tests.canary import MODULE, Canary
 from tests.cost import Costs, cpu_s
 from tests.spread import group_of, scheduler, slow_first
 
@@ -107,6 +109,15 @@ def cache_of_this_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 def run_root(tmp_path: Path) -> Path:
     """An empty folder for runs."""
     return tmp_path / "runs"
+
+
+@pytest.fixture
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canary]:
+    """A module on the path, in the working folder, that tells when somebody imports it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield Canary(tmp_path)
+    sys.modules.pop(MODULE, None)
 
 
 @pytest.fixture
