@@ -233,13 +233,13 @@ def test_pickles_are_not_loaded(canary: Canary) -> None:
 def test_nets_are_made_of_settings_that_name_nothing_foreign(canary: Canary) -> None:
     from reelrl.act.location.model.net import CrossEgoVideoLocationNet
     from reelrl.act.location.model.settings import LocationNetSettings
-    from reelrl.see.measures.trained import load_subject
+    from reelrl.see.measures.trained import load_trained
     from reelrl.see.settings import AutoEncoderSettings
 
     path, one = canary.folder / "net.safetensors", {"x": np.zeros(1, np.float32)}
     load: dict[Any, Callable[[Path], Any]] = {
         LocationNetSettings: CrossEgoVideoLocationNet.load,
-        AutoEncoderSettings: partial(load_subject, source="ale:P"),
+        AutoEncoderSettings: partial(load_trained, source="ale:P"),
     }
     for cls, read in load.items():
         hints = get_type_hints(cls)

@@ -25,7 +25,7 @@ from reelrl.runs.folder import Run, RunFolder
 from reelrl.runs.policy_file import Policy
 from reelrl.see.embeddings import file as embedding_file
 from reelrl.see.learner import StreamingAutoEncoder
-from reelrl.see.measures.trained import load_subject
+from reelrl.see.measures.trained import load_trained
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.see.train import AutoEncoderTraining
 from reelrl.see.weights import load_weights, save_weights
@@ -201,7 +201,7 @@ def _act_abr(path: Path) -> None:
 
 
 def _see(path: Path) -> None:
-    _require_finite(load_subject(path, source="generated:street").model)
+    _require_finite(load_trained(path, source="generated:street").model)
 
 
 def _see_weights(path: Path) -> None:

@@ -17,7 +17,7 @@ from reelrl.cli.main import main
 from reelrl.content import open_clip
 from reelrl.encode import EncoderSettings, encode_clip
 from reelrl.encode.demo import measure as demo
-from reelrl.encode.demo.page import choose_scene
+from reelrl.encode.demo.page import choose_windows
 from tests.report.test_page import checked, outside_sources
 from tests.waiting import HANG_S
 
@@ -163,10 +163,10 @@ def test_superblock_errors_add_up_to_the_encoders_own() -> None:
 def test_the_enlarged_parts_are_chosen_by_the_source() -> None:
     clip = open_clip("generated:street?frames=8").load()
     motion = demo.find_motion(clip)
-    scene = choose_scene(clip, motion)
-    assert 2 <= scene.frame < 6
-    moving = motion.moving[scene.frame].reshape(clip.grid).repeat(64, 0).repeat(64, 1)
-    for (x, y, width, height), moves in ((scene.moving, True), (scene.still, False)):
+    windows = choose_windows(clip, motion)
+    assert 2 <= windows.frame < 6
+    moving = motion.moving[windows.frame].reshape(clip.grid).repeat(64, 0).repeat(64, 1)
+    for (x, y, width, height), moves in ((windows.moving, True), (windows.still, False)):
         assert x + width <= clip.width
         assert y + height <= clip.height
         assert bool(moving[y : y + height, x : x + width].any()) is moves

@@ -30,11 +30,11 @@ from reelrl.see.measures.probe import (
 from reelrl.see.measures.trained import (
     HELD_OUT_SEED,
     Judge,
-    Subject,
+    TrainedModel,
     as_inputs,
     decode,
     encode,
-    load_subject,
+    load_trained,
     training_pictures,
 )
 from reelrl.see.settings import AutoEncoderSettings
@@ -49,10 +49,10 @@ SOURCE = "ale:Breakout"
 
 
 @pytest.fixture(scope="module")
-def subject() -> Subject:
+def trained() -> TrainedModel:
     torch.set_num_threads(1)
     model = StreamingAutoEncoder(AutoEncoderSettings())
-    whole = Subject("few-frames", model, SOURCE, 0)
+    whole = TrainedModel("few-frames", model, SOURCE, 0)
     for picture in training_pictures(whole, 12, 5):
         model.learn(torch.from_numpy(picture).permute(2, 0, 1))
     return whole
@@ -64,12 +64,12 @@ def judge() -> Judge:
 
 
 @pytest.fixture(scope="module")
-def points(subject: Subject, judge: Judge) -> list[rate.RatePoint]:
-    frames = torch.cat([to_input(torch.from_numpy(p).permute(2, 0, 1)) for p in training_pictures(subject, 4)])
-    return rate.embedding_points(subject, frames, judge) + rate.codec_points(judge)
+def points(trained: TrainedModel, judge: Judge) -> list[rate.BytesPoint]:
+    frames = torch.cat([to_input(torch.from_numpy(p).permute(2, 0, 1)) for p in training_pictures(trained, 4)])
+    return rate.embedding_points(trained, frames, judge) + rate.codec_points(judge)
 
 
-def test_more_bytes_buy_less_noise(points: list[rate.RatePoint]) -> None:
+def test_more_bytes_buy_less_noise(points: list[rate.BytesPoint]) -> None:
     for name in (rate.ALONE, rate.TOGETHER, rate.DIFFERENCES):
         curve = [point for point in points if point.codec == name]
         assert len(curve) == len(rate.NOISE)
@@ -80,7 +80,7 @@ def test_more_bytes_buy_less_noise(points: list[rate.RatePoint]) -> None:
     assert finest.figures["mse"] == pytest.approx(unquantised.figures["mse"], rel=0.05)
 
 
-def test_a_file_of_its_own_costs_a_header_more_and_differences_cost_less(points: list[rate.RatePoint]) -> None:
+def test_a_file_of_its_own_costs_a_header_more_and_differences_cost_less(points: list[rate.BytesPoint]) -> None:
     alone, together, differences = (
         [point.bytes_per_frame for point in points if point.codec == name][-1]
         for name in (rate.ALONE, rate.TOGETHER, rate.DIFFERENCES)
@@ -88,19 +88,19 @@ def test_a_file_of_its_own_costs_a_header_more_and_differences_cost_less(points:
     assert alone > together >= differences
 
 
-def test_the_steps_add_no_more_noise_than_was_allowed(subject: Subject, judge: Judge) -> None:
-    known = encode(subject.model, judge.frames)
-    worth = rate.channel_worth(subject.model, known)
+def test_the_steps_add_no_more_noise_than_was_allowed(trained: TrainedModel, judge: Judge) -> None:
+    known = encode(trained.model, judge.frames)
+    worth = rate.channel_worth(trained.model, known)
     allowed = 1e-6
     scale = (12 * allowed / sum(branch[0].size for branch in known)) ** 0.5
     quantiser = Quantiser.fit(known, worth, scale)
-    coarse = decode(subject.model, quantiser.values(quantiser.numbers(known)))
-    added = float((coarse - decode(subject.model, known)).square().mean())
+    coarse = decode(trained.model, quantiser.values(quantiser.numbers(known)))
+    added = float((coarse - decode(trained.model, known)).square().mean())
     # Less where a picture is still: what lies on a centre is told without an error.
     assert 0 < added < 1.5 * allowed
 
 
-def test_lossless_is_exact_and_its_own_size_is_smaller(points: list[rate.RatePoint]) -> None:
+def test_lossless_is_exact_and_its_own_size_is_smaller(points: list[rate.BytesPoint]) -> None:
     large, own = [point for point in points if point.codec == "lossless WebP"]
     assert own.bytes_per_frame < large.bytes_per_frame
     # The picture of 8 bits, against the frame before it was rounded to them.
@@ -149,9 +149,9 @@ def test_parts_of_the_probe_share_no_episode_and_every_frame_shows_everything() 
         next(labelled_frames("Breakout", 10))
 
 
-def test_all_of_pca_loses_nothing_that_the_pixels_tell(subject: Subject) -> None:
+def test_all_of_pca_loses_nothing_that_the_pixels_tell(trained: TrainedModel) -> None:
     """With fewer frames to fit on than components, its space holds them all: distances stay what they were."""
-    data = describe(subject, 80)
+    data = describe(trained, 80)
     fit = data.part == 0
     assert [features.shape for features in data.features.values()] == [
         (110, size) for size in (4495, 2187, data.features["PCA"].shape[1], 4563, 2187)
@@ -162,8 +162,10 @@ def test_all_of_pca_loses_nothing_that_the_pixels_tell(subject: Subject) -> None
     assert torch.allclose(torch.pdist(data.features["PCA"][fit]), torch.pdist(pixels), atol=1e-3)
 
 
-def test_representations_are_compared_on_the_same_episodes_and_with_themselves_to_nothing(subject: Subject) -> None:
-    results = probe(subject, 80)
+def test_representations_are_compared_on_the_same_episodes_and_with_themselves_to_nothing(
+    trained: TrainedModel,
+) -> None:
+    results = probe(trained, 80)
     twins = [replace(each, representation="PCA") for each in results if each.representation == "embedding"]
     kept = [each for each in results if each.representation != "PCA"]
     same, *others = compare([kept + twins])
@@ -176,27 +178,27 @@ def test_representations_are_compared_on_the_same_episodes_and_with_themselves_t
     assert against.difference.mean == pytest.approx(np.mean(by_hand[0]) - np.mean(by_hand[1]))
 
 
-def test_weights_that_cannot_be_judged_are_refused(subject: Subject, tmp_path: Path) -> None:
+def test_weights_that_cannot_be_judged_are_refused(trained: TrainedModel, tmp_path: Path) -> None:
     path = tmp_path / "mine.safetensors"
-    save_weights(subject.model, path)
+    save_weights(trained.model, path)
     with pytest.raises(ConfigError, match="--source"):
-        load_subject(path)
-    same = load_subject(path, source=SOURCE)
+        load_trained(path)
+    same = load_trained(path, source=SOURCE)
     for name, value in same.model.state_dict().items():
-        assert torch.equal(value, subject.model.state_dict()[name])
+        assert torch.equal(value, trained.model.state_dict()[name])
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match=r"mine\.safetensors"):
-        load_subject(path, source=SOURCE)
+        load_trained(path, source=SOURCE)
     with pytest.raises(CheckpointError, match="is not there"):
-        load_subject(tmp_path / "none.safetensors")
+        load_trained(tmp_path / "none.safetensors")
     with pytest.raises(ConfigError, match="held-out"):
-        replace(subject, seed=HELD_OUT_SEED)
+        replace(trained, seed=HELD_OUT_SEED)
 
 
 def test_the_command_leaves_a_page_and_records(
-    subject: Subject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_weights(subject.model, tmp_path / "Breakout-default-0.safetensors")
+    save_weights(trained.model, tmp_path / "Breakout-default-0.safetensors")
     asked = ["evaluate", "autoencoder", str(tmp_path / "Breakout-default-0.safetensors"), "-o", str(tmp_path / "out")]
     assert main([*asked, "--frames", "2", "--probe-frames", "80"]) == 0
     assert "| lossless WebP |" in capsys.readouterr().out

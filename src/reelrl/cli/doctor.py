@@ -82,11 +82,11 @@ def _machine() -> Iterator[Finding]:
 
 def _scheduling() -> Finding:
     classes = {os.SCHED_OTHER: "other", os.SCHED_BATCH: "batch", os.SCHED_IDLE: "idle"}
-    mine = classes.get(os.sched_getscheduler(0), "real-time")
-    if mine == "real-time":
+    policy = classes.get(os.sched_getscheduler(0), "real-time")
+    if policy == "real-time":
         return Finding("note", "scheduling", "real-time; encoders may starve everything else on this machine")
     root = "; as root, SVT-AV1 asks for real-time priority, which reelrl takes back" if os.geteuid() == 0 else ""
-    return Finding("ok", "scheduling", mine + root)
+    return Finding("ok", "scheduling", policy + root)
 
 
 def _packages() -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _packages() -> Iterator[Finding]:
 def _requirements() -> list[tuple[str, Requirement]]:
     from packaging.requirements import Requirement
 
-    found: list[tuple[str, Requirement]] = []
+    by_extra: list[tuple[str, Requirement]] = []
     extras = [extra for extra in metadata.metadata("reelrl").get_all("Provides-Extra") or [] if extra != "dev"]
     requirements = [Requirement(text) for text in metadata.requires("reelrl") or []]
     for extra in ("", *extras):
@@ -111,8 +111,8 @@ def _requirements() -> list[tuple[str, Requirement]]:
             plain = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
             chosen = plain if not extra else not plain and requirement.marker.evaluate({"extra": extra})  # type: ignore[union-attr]
             if chosen and requirement.name != "reelrl":
-                found.append((extra, requirement))
-    return found
+                by_extra.append((extra, requirement))
+    return by_extra
 
 
 def _package(extra: str, requirement: Requirement) -> Finding:
@@ -154,16 +154,14 @@ def _count_files(folder: Path) -> int:
 def _doom_leftovers(clean: bool) -> Finding:
     from reelrl.act.doom import engines
 
-    found = engines.leftovers()
-    if not found:
+    left = engines.leftovers()
+    if not left:
         return Finding("ok", "doom leftovers", "none")
-    named = [f"process {pid}" for pid in found.processes]
-    named += [str(path) for path in (*found.shared_memory, *found.folders)]
-    counts = (
-        f"{len(found.processes)} processes   {len(found.shared_memory)} shared memory   {len(found.folders)} folders"
-    )
+    named = [f"process {pid}" for pid in left.processes]
+    named += [str(path) for path in (*left.shared_memory, *left.folders)]
+    counts = f"{len(left.processes)} processes   {len(left.shared_memory)} shared memory   {len(left.folders)} folders"
     if clean:
-        found.remove()
+        left.remove()
         return Finding("ok", "doom leftovers", "\n".join([f"removed {counts}", *named]))
     return Finding("note", "doom leftovers", "\n".join([f"{counts}; run: reel doctor --clean", *named]))
 
@@ -172,20 +170,20 @@ def _encoder(name: str, self_test: bool) -> Finding:
     try:
         from reelrl.encode.codecs import backends
 
-        found = backends.capabilities(name)
-        more = "\n".join([_abilities(found), *found.notes, found.library])
+        abilities = backends.capabilities(name)
+        more = "\n".join([_abilities(abilities), *abilities.notes, abilities.library])
         if not self_test:
-            return Finding("ok", f"encoder {name}", f"{found.version}\n{more}")
+            return Finding("ok", f"encoder {name}", f"{abilities.version}\n{more}")
         from reelrl.encode.codecs import selftest
 
         tested = selftest.run(name)
         verdict = f"self-test {tested.seconds:.1f} s" if tested.ok else f"self-test failed: {tested.detail}"
-        return Finding("ok" if tested.ok else "miss", f"encoder {name}", f"{found.version}   {verdict}\n{more}")
+        return Finding("ok" if tested.ok else "miss", f"encoder {name}", f"{abilities.version}   {verdict}\n{more}")
     except (ReelError, ImportError, OSError) as error:
         return Finding("miss", f"encoder {name}", str(error))
 
 
-def _abilities(found: object) -> str:
+def _abilities(capabilities: object) -> str:
     words = {
         "superblock_offsets": "superblock offsets",
         "picture_qp": "picture QP",
@@ -193,5 +191,5 @@ def _abilities(found: object) -> str:
         "random_access": "random access",
         "quality": "quality",
     }
-    able = [word for field, word in words.items() if getattr(found, field, False)]
+    able = [word for field, word in words.items() if getattr(capabilities, field, False)]
     return ", ".join(able) or "no control"

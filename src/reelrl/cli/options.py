@@ -44,8 +44,8 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 def add_jobs(parser: argparse.ArgumentParser, default: int = 0, what: str = "processes") -> None:
     """`--jobs N` for `parallel.executor`; 0 is one per core."""
-    usual = "default: one per core" if default == 0 else f"0: one per core; default {default}"
-    parser.add_argument("--jobs", type=_jobs, default=default, metavar="N", help=f"{what} ({usual})")
+    default_text = "default: one per core" if default == 0 else f"0: one per core; default {default}"
+    parser.add_argument("--jobs", type=_jobs, default=default, metavar="N", help=f"{what} ({default_text})")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -47,7 +47,7 @@ def atari_clip(game: str, *, frames: int = 240, fps: Fraction | int = 60, seed: 
     width, height = GAMES.get(game) or _screen_size(game)
     skip = CONSOLE_FPS // int(fps)
     options = {"frames": (frames, 240), "fps": (fps, 60), "seed": (seed, 0), "scale": (scale, 1)}
-    query = "&".join(f"{key}={value}" for key, (value, usual) in options.items() if value != usual)
+    query = "&".join(f"{key}={value}" for key, (value, default) in options.items() if value != default)
     return Clip(
         name=f"atari:{game}?{query}" if query else f"atari:{game}",
         width=width * scale,

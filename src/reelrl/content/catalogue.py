@@ -44,11 +44,11 @@ class Entry:
     def verify(self) -> str:
         """What is wrong with the clip, or an empty string: reads all of it."""
         try:
-            found = self.clip.content_hash
+            actual = self.clip.content_hash
         except ReelError as error:
             return str(error)
-        if self.expected_hash and found != self.expected_hash:
-            return f"its frames hash to {found[:12]}..., the manifest says {self.expected_hash[:12]}...; copy it again"
+        if self.expected_hash and actual != self.expected_hash:
+            return f"its frames hash to {actual[:12]}..., the manifest says {self.expected_hash[:12]}...; copy it again"
         return ""
 
 
@@ -65,7 +65,7 @@ def left_out(folder: Path | None = None) -> list[str]:
     folder = folder or clips_folder()
     if folder is None or (folder / MANIFEST).exists():
         return []
-    return [str(found) for found in _open_files(folder) if not isinstance(found, Clip)]
+    return [str(entry) for entry in _open_files(folder) if not isinstance(entry, Clip)]
 
 
 def clips_folder() -> Path | None:
@@ -158,7 +158,7 @@ def _entry_from(manifest: Path, number: int, record: Any) -> Entry:
         raise ContentError(f"{manifest}: clip {number} {problem}; correct the manifest or copy it again") from error
 
 
-def _hash(found: Any) -> str | None:
-    if found is not None and not isinstance(found, str):
-        raise ValueError(f"raw_yuv_sha256 is {found!r}")
-    return found
+def _hash(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"raw_yuv_sha256 is {value!r}")
+    return value

@@ -57,10 +57,10 @@ def _from_recipe(scheme: str, rest: str) -> Clip:
 
 def parse_size(key: str, text: str) -> tuple[int, int]:
     """(width, height) from "352x288"."""
-    found = re.fullmatch(r"(\d+)x(\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    if match is None:
         raise ConfigError(f"{key} is {text!r}; write it like 352x288")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def parse_rate(key: str, text: str) -> Fraction:

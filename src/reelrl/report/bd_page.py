@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def headline(judged: Sequence[Verdict], results: Sequence[ClipResult]) -> tuple[str, str]:
     """The best of verdicts by one metric against one anchor in a sentence, and how sure that is."""
-    found = [each for each in judged if each.percent]
-    if not found:
+    measured = [each for each in judged if each.percent]
+    if not measured:
         return "No BD-rate could be had", "Every figure is missing; the reasons are below."
-    best = min(found, key=lambda each: each.percent.mean if each.percent else 0.0)
+    best = min(measured, key=lambda each: each.percent.mean if each.percent else 0.0)
     mean, low, high = best.percent or (0.0, 0.0, 0.0)
     clips = len(clip_values(best, results))
-    of = f", the best of {len(found)} contestants" if len(found) > 1 else ""
+    of = f", the best of {len(measured)} contestants" if len(measured) > 1 else ""
     sure = (
         f"BD-rate by {METRIC_NAMES[best.metric]}: {signed(mean, 2)} %, 95 % interval over clips {signed(low, 2)} to "
         f"{signed(high, 2)}{of}. It saves bits on {best.better} of {clips} clips."
@@ -45,12 +45,12 @@ def clip_tables(results: Sequence[ClipResult], titles: Mapping[tuple[str, str], 
     ordered = sorted(clips.items(), key=lambda item: (not item[1].pristine, item[0]))
     parts = []
     for (anchor, metric), title in titles.items():
-        mine = [result for result in results if result.metric == metric and anchor in ("", result.anchor)]
-        found = {(result.contestant, result.clip): result for result in mine}
+        chosen = [result for result in results if result.metric == metric and anchor in ("", result.anchor)]
+        by_clip = {(result.contestant, result.clip): result for result in chosen}
         rows = []
         for clip, one in ordered:
             kind = f"{one.split}, {'pristine' if one.pristine else 'compressed before'}"
-            rows.append([clip, kind, *(_figure(found.get((name, clip))) for name in names)])
+            rows.append([clip, kind, *(_figure(by_clip.get((name, clip))) for name in names)])
         parts.append(page.details(title, page.table(["clip", "kind", *names], rows)))
     lead = "BD-rate in percent for each clip, losers included; * marks a figure with doubts, - one that is missing."
     return page.section("Clip by clip", lead, *parts)

@@ -93,13 +93,13 @@ class Checkpoints:
         problems: list[str] = []
         for folder in reversed(self.all()):
             try:
-                found = load(folder)
+                checkpoint = load(folder)
             except CheckpointError as error:
                 problems.append(str(error))
                 continue
             if problems:
                 warnings.warn(f"using {folder.name}, because {'; '.join(problems)}", RuntimeWarning, stacklevel=2)
-            return found
+            return checkpoint
         if problems:
             raise CheckpointError(f"no checkpoint in {self.folder} is whole: {'; '.join(problems)}")
         return None

@@ -126,10 +126,10 @@ class RunFolder:
             raise RunError(f"{path} is not UTF-8 text (byte {error.start}); this run folder is damaged") from error
 
     def _config(self) -> dict[str, Any]:
-        found = yaml_text.parse(self.config_text(), str(self.folder / CONFIG))
-        if not isinstance(found, dict) or found.keys() != {"stage", "settings"}:
+        written = yaml_text.parse(self.config_text(), str(self.folder / CONFIG))
+        if not isinstance(written, dict) or written.keys() != {"stage", "settings"}:
             raise RunError(f"{self.folder / CONFIG} does not hold `stage` and `settings`; this is no run folder")
-        return found
+        return written
 
 
 class Run(RunFolder):
@@ -208,15 +208,15 @@ class Run(RunFolder):
 
         What was logged after it will be logged again, as if nothing had happened.
         """
-        found = self.checkpoints.latest()
-        marks = found.state.get("logs") if found else {}
+        checkpoint = self.checkpoints.latest()
+        marks = checkpoint.state.get("logs") if checkpoint else {}
         if not isinstance(marks, dict):
             raise RunError(f"the checkpoint saw logs {shown(marks)}, where sizes by name are wanted; use an older one")
         for name, log in self._logs.items():
             log.cut(marks.get(name, 0))
         self.board.close()
-        self.board = self._open_board(resumed_at=found.step + 1 if found else 0)
-        return found
+        self.board = self._open_board(resumed_at=checkpoint.step + 1 if checkpoint else 0)
+        return checkpoint
 
     def close(self) -> None:
         """Flush, and let go of the folder. A second call does nothing."""
@@ -263,8 +263,8 @@ def find_run(folder: str | Path) -> Path:
     matches = sorted(path.parent.glob(f"{path.name}-*/{META}")) if path.name.isdecimal() else []
     if len(matches) == 1:
         return matches[0].parent
-    found = f"{len(matches)} runs begin so" if matches else "there is no run (a folder with meta.json) there"
-    raise RunError(f"no run at {folder}: {found}; give the path of one, such as runs/0007")
+    why = f"{len(matches)} runs begin so" if matches else "there is no run (a folder with meta.json) there"
+    raise RunError(f"no run at {folder}: {why}; give the path of one, such as runs/0007")
 
 
 def _claim(root: Path) -> tuple[Path, int]:

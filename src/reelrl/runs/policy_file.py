@@ -189,7 +189,7 @@ def find(place: str | Path) -> Path:
         return Path(place)
     run = RunFolder(place)
     for kind in KINDS:
-        found = sorted(run.artifacts.glob(model_name(kind, "*")))
-        if found:
-            return run.artifact(found[0].name)
+        policies = sorted(run.artifacts.glob(model_name(kind, "*")))
+        if policies:
+            return run.artifact(policies[0].name)
     raise CheckpointError(f"{run.folder} has no trained policy yet; finish it: reel train {run.stage} --resume {place}")

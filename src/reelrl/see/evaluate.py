@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.content.feeds.atari_labels import PLACES
 from reelrl.runs.progress import Progress
 from reelrl.see.measures.probe import ProbeResult, probe
-from reelrl.see.measures.rate import RatePoint, codec_points, embedding_points
+from reelrl.see.measures.rate import BytesPoint, codec_points, embedding_points
 from reelrl.see.measures.trained import Judge, as_inputs, training_pictures
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.see.measures.trained import Subject
+    from reelrl.see.measures.trained import TrainedModel
 
 
 @dataclass(frozen=True)
-class Report:
+class ModelReport:
     """Of one model: points of rate and quality on held-out frames, and the probe's results."""
 
     name: str
     source: str
     weights_bytes: int
-    rate: list[RatePoint]
+    rate: list[BytesPoint]
     probe: list[ProbeResult]
 
     def as_record(self) -> dict[str, Any]:
@@ -43,25 +43,25 @@ class Report:
         }
 
 
-def examine(subjects: Sequence[Subject], *, frames: int = 100, probe_frames: int = 10_000) -> list[Report]:
+def examine(models: Sequence[TrainedModel], *, frames: int = 100, probe_frames: int = 10_000) -> list[ModelReport]:
     """A report on each model; the probe only where places are known, and not at all with `probe_frames` 0."""
     reports = []
-    with Progress("examine", 3 * len(subjects), unit="parts") as progress:
-        for subject in subjects:
-            progress.update(0, model=subject.name)
-            judge = Judge(subject.source, frames)
-            rate = embedding_points(subject, as_inputs(training_pictures(subject)), judge)
+    with Progress("examine", 3 * len(models), unit="parts") as progress:
+        for trained in models:
+            progress.update(0, model=trained.name)
+            judge = Judge(trained.source, frames)
+            rate = embedding_points(trained, as_inputs(training_pictures(trained)), judge)
             progress.update()
             rate += codec_points(judge)
             progress.update()
-            labelled = probe_frames and subject.source.removeprefix("ale:") in PLACES
-            results = probe(subject, probe_frames) if labelled else []
+            labelled = probe_frames and trained.source.removeprefix("ale:") in PLACES
+            results = probe(trained, probe_frames) if labelled else []
             progress.update()
-            reports.append(Report(subject.name, subject.source, subject.weights_bytes, rate, results))
+            reports.append(ModelReport(trained.name, trained.source, trained.weights_bytes, rate, results))
     return reports
 
 
-def write_records(folder: Path, reports: Sequence[Report], facts: dict[str, Any]) -> None:
+def write_records(folder: Path, reports: Sequence[ModelReport], facts: dict[str, Any]) -> None:
     """results.json, rate.csv and probe.csv."""
     whole = {"facts": facts, "reports": [report.as_record() for report in reports]}
     write_atomic(own_path(folder / "results.json"), json.dumps(whole, indent=1) + "\n")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.see.evaluate import Report
-    from reelrl.see.measures.rate import RatePoint
+    from reelrl.see.evaluate import ModelReport
+    from reelrl.see.measures.rate import BytesPoint
 
 BUDGETS = (100, 250, 500, 1000, 2000, 4495)
 CODECS = (ALONE, TOGETHER, DIFFERENCES, "JPEG", "WebP", "AVIF")
@@ -44,21 +44,21 @@ _PROBE = (
 )
 
 
-def write_page(path: Path, reports: Sequence[Report], facts: dict[str, Any]) -> None:
+def write_page(path: Path, reports: Sequence[ModelReport], facts: dict[str, Any]) -> None:
     body = [_summary(reports)]
     body += [_rate(report) for report in reports]
     if any(report.probe for report in reports):
         body.append(_probes([report for report in reports if report.probe]))
-    told = [(str(key), str(value)) for key, value in facts.items() if key != "command"]
-    body.append(page.section("How", _RATE, page.facts(told), page.code(str(facts.get("command", "")))))
+    shown_facts = [(str(key), str(value)) for key, value in facts.items() if key != "command"]
+    body.append(page.section("How", _RATE, page.facts(shown_facts), page.code(str(facts.get("command", "")))))
     headline, lead = _headline(reports)
     write_atomic(path, page.page(headline, lead, body, kicker="reel evaluate autoencoder"))
 
 
-def _headline(reports: Sequence[Report]) -> tuple[str, str]:
+def _headline(reports: Sequence[ModelReport]) -> tuple[str, str]:
     """How good pictures from embeddings are, and what the embedding knows more than the first it is compared with."""
     points = [next(p for p in report.rate if p.codec == "embedding, float32") for report in reports]
-    found = [value for point in points if (value := point.figures["psnr_db"]) is not None]
+    psnrs_db = [value for point in points if (value := point.figures["psnr_db"]) is not None]
     scope = f"{len(reports)} models" if len(reports) > 1 else f"{reports[0].name} on {reports[0].source}"
     lead = f"{scope}: quality against true bytes on episodes never seen, beside image codecs."
     known = compare([report.probe for report in reports if report.probe])
@@ -66,11 +66,11 @@ def _headline(reports: Sequence[Report]) -> tuple[str, str]:
         (low, high), one = (signed(value, 3) for value in known[0].difference[1:]), known[0]
         what = f"R2 {signed(one.difference.mean, 3)}, 95 % interval over episodes {low} to {high}"
         lead += f" A linear probe finds places by {one.ours} beside {one.theirs}: {what}."
-    mean = f"{sum(found) / len(found):.1f} dB" if found else "No PSNR"
+    mean = f"{sum(psnrs_db) / len(psnrs_db):.1f} dB" if psnrs_db else "No PSNR"
     return f"{mean} from embeddings, on unseen episodes", lead
 
 
-def markdown(reports: Sequence[Report]) -> str:
+def markdown(reports: Sequence[ModelReport]) -> str:
     """Tables for a terminal or a document."""
     parts = [
         f"### {report.source}: PSNR in dB within a budget of bytes\n\n{_lines(*_budget(report))}" for report in reports
@@ -87,7 +87,7 @@ def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))
 
 
-def _summary(reports: Sequence[Report]) -> Html:
+def _summary(reports: Sequence[ModelReport]) -> Html:
     rows = []
     for report in reports:
         whole = next(point for point in report.rate if point.codec == "embedding, float32")
@@ -109,7 +109,7 @@ def _summary(reports: Sequence[Report]) -> Html:
 _KEYS = (("psnr_db", 2), ("foreground_psnr_db", 2), ("ssim", 4))
 
 
-def _rate(report: Report) -> Html:
+def _rate(report: ModelReport) -> Html:
     charts = [
         page.figure(rate_chart(report, "psnr_db", "PSNR, dB"), "All pixels."),
         page.figure(rate_chart(report, "foreground_psnr_db", "foreground PSNR, dB"), "Pixels before the background."),
@@ -129,13 +129,13 @@ def _rate(report: Report) -> Html:
     )
 
 
-def rate_chart(report: Report, figure: str, label: str) -> Html:
+def rate_chart(report: ModelReport, figure: str, label: str) -> Html:
     """Curves of one model and of the image codecs on the same frames."""
     lines = []
     for codec, look in _LOOKS.items():
-        mine = sorted((point for point in report.rate if point.codec == codec), key=lambda p: p.bytes_per_frame)
-        points = [(p.bytes_per_frame, min(v, 60.0)) for p in mine if (v := p.figures[figure]) is not None]
-        notes = [f"{codec}, {p.setting}: {p.bytes_per_frame:.0f} bytes" for p in mine]
+        of_codec = sorted((point for point in report.rate if point.codec == codec), key=lambda p: p.bytes_per_frame)
+        points = [(p.bytes_per_frame, min(v, 60.0)) for p in of_codec if (v := p.figures[figure]) is not None]
+        notes = [f"{codec}, {p.setting}: {p.bytes_per_frame:.0f} bytes" for p in of_codec]
         lines.append(Line(codec, points, notes=notes, **look))
     x, y = Axis("bytes a frame", log=True), Axis(label)
     return line_chart(
@@ -143,46 +143,46 @@ def rate_chart(report: Report, figure: str, label: str) -> Html:
     )
 
 
-def _budget(report: Report) -> tuple[list[str], list[list[str]]]:
+def _budget(report: ModelReport) -> tuple[list[str], list[list[str]]]:
     rows = []
     for codec in (*CODECS, "lossless WebP"):
-        found = [best_within(report.rate, codec, budget) for budget in BUDGETS]
-        rows.append([codec, *(_psnr(point) for point in found)])
+        best = [best_within(report.rate, codec, budget) for budget in BUDGETS]
+        rows.append([codec, *(_psnr(point) for point in best)])
     return ["codec", *(f"{budget} B" for budget in BUDGETS)], rows
 
 
-def _psnr(point: RatePoint | None) -> str:
+def _psnr(point: BytesPoint | None) -> str:
     if point is None:
         return "-"
     return "exact" if point.codec == "lossless WebP" else _shown(point.figures["psnr_db"], 1)
 
 
-def _probes(reports: Sequence[Report]) -> Html:
+def _probes(reports: Sequence[ModelReport]) -> Html:
     heads, rows = _probe_table(reports)
     against = page.table(*_comparison_table(reports))
     return page.section("What the embedding knows", _PROBE, _bars(reports), page.table(heads, rows), against)
 
 
-def _probe_table(reports: Sequence[Report]) -> tuple[list[str], list[list[str]]]:
+def _probe_table(reports: Sequence[ModelReport]) -> tuple[list[str], list[list[str]]]:
     names = list(dict.fromkeys(result.representation for report in reports for result in report.probe))
     sizes = {result.representation: result.numbers for report in reports for result in report.probe}
     rows = []
     for report in reports:
-        found = {(r.place, r.representation): r.r2 for r in report.probe}
+        r2 = {(r.place, r.representation): r.r2 for r in report.probe}
         for place in dict.fromkeys(r.place for r in report.probe):
-            cells = [_shown(found.get((place, name)), 3) for name in names]
+            cells = [_shown(r2.get((place, name)), 3) for name in names]
             rows.append([f"{report.source.removeprefix('ale:')}: {place}", *cells])
     mean = [sum(column) / len(column) for column in _columns(reports, names)]
     rows.append([f"mean of {len(rows)}", *(_shown(value, 3) for value in mean)])
     return ["place", *(f"{name} ({sizes[name]})" for name in names)], rows
 
 
-def _columns(reports: Sequence[Report], names: Sequence[str]) -> list[list[float]]:
+def _columns(reports: Sequence[ModelReport], names: Sequence[str]) -> list[list[float]]:
     every = [result for report in reports for result in report.probe]
     return [[result.r2 for result in every if result.representation == name] for name in names]
 
 
-def _comparison_table(reports: Sequence[Report]) -> tuple[list[str], list[list[str]]]:
+def _comparison_table(reports: Sequence[ModelReport]) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             f"{one.ours} - {one.theirs}",
@@ -197,7 +197,7 @@ def _comparison_table(reports: Sequence[Report]) -> tuple[list[str], list[list[s
 _WIDTH, _LEFT, _ROW = 760, 210, 34
 
 
-def _bars(reports: Sequence[Report]) -> Html:
+def _bars(reports: Sequence[ModelReport]) -> Html:
     """A row per place; a mark per representation between R2 of 1 and a round number below all of them, or 0."""
     rows = [(report, place) for report in reports for place in dict.fromkeys(r.place for r in report.probe)]
     least = min(result.r2 for report in reports for result in report.probe)

@@ -37,21 +37,21 @@ def save_weights(model: StreamingAutoEncoder, path: str | Path) -> None:
 
 def load_weights(model: nn.Module, path: str | Path) -> str:
     """Take from a file what fits by name and shape; returns what was taken, in words."""
-    found = _read(Path(path))
-    ours = model.state_dict()
-    broken = [name for name, value in found.items() if not value.isfinite().all()]
+    offered = _read(Path(path))
+    wanted = model.state_dict()
+    broken = [name for name, value in offered.items() if not value.isfinite().all()]
     if broken:
         raise CheckpointError(f"{path} holds numbers that are not finite, in {_some(broken)}; train it anew")
-    taken = {name: value for name, value in found.items() if name in ours and value.shape == ours[name].shape}
+    taken = {name: value for name, value in offered.items() if name in wanted and value.shape == wanted[name].shape}
     if not taken:
         raise CheckpointError(
-            f"{path} has {len(found)} tensors, none of which fits this model by name and shape "
-            f"(it has {_some(found)}; wanted are {_some(ours)}); train with its settings, or leave it out"
+            f"{path} has {len(offered)} tensors, none of which fits this model by name and shape "
+            f"(it has {_some(offered)}; wanted are {_some(wanted)}); train with its settings, or leave it out"
         )
-    model.load_state_dict(ours | taken)
-    left = sorted(ours.keys() - taken.keys())
+    model.load_state_dict(wanted | taken)
+    left = sorted(wanted.keys() - taken.keys())
     rest = f"; as they were: {_some(left)}" if left else ""
-    return f"{len(taken)} of {len(ours)} tensors{rest}"
+    return f"{len(taken)} of {len(wanted)} tensors{rest}"
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -106,11 +106,11 @@ def differences(settings: DataclassInstance, base: DataclassInstance) -> dict[st
     """What a YAML file must list to turn `base` into `settings`, which is what `merge` makes of it."""
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(settings):
-        ours, theirs = getattr(settings, field.name), getattr(base, field.name)
-        if not field.init or ours == theirs:
+        value, default = getattr(settings, field.name), getattr(base, field.name)
+        if not field.init or value == default:
             continue
-        nested = dataclasses.is_dataclass(ours) and type(ours) is type(theirs)
-        changed[field.name] = differences(ours, theirs) if nested else write_value(ours)
+        nested = dataclasses.is_dataclass(value) and type(value) is type(default)
+        changed[field.name] = differences(value, default) if nested else write_value(value)
     return changed
 
 

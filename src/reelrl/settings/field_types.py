@@ -52,8 +52,8 @@ def read_settings(cls: type[T], mapping: Any, where: str = "") -> T:
 
 def aliases(cls: type) -> dict[str, str]:
     """What fields of a settings class were called before, and are called now."""
-    found: dict[str, str] = getattr(cls, "ALIASES", {})
-    return found
+    former: dict[str, str] = getattr(cls, "ALIASES", {})
+    return former
 
 
 def given_twice(former: str, name: str) -> ConfigError:

@@ -49,6 +49,6 @@ def _what_is_there(path: Path) -> str:
     if not path.is_dir():
         return "it is a file"
     runs = sorted(meta.parent.name for meta in path.glob(f"*/{META}"))
-    found = runs or sorted(each.name for each in path.iterdir())
-    named = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    names = runs or sorted(each.name for each in path.iterdir())
+    named = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
     return f"it is a folder with {'the runs ' if runs else ''}{named or 'nothing'}"

@@ -40,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from reelrl.see import evaluate as autoencoder
     from reelrl.see import page as autoencoder_page
-    from reelrl.see.measures.trained import load_subject
+    from reelrl.see.measures.trained import load_trained
     from reelrl.storage.files import writable_folder, write_atomic
 
     folder = writable_folder(args.out)
-    subjects = [load_subject(path, source=args.source or _by_name(path)) for path in args.models]
-    reports = autoencoder.examine(subjects, frames=args.frames, probe_frames=args.probe_frames)
+    models = [load_trained(path, source=args.source or _by_name(path)) for path in args.models]
+    reports = autoencoder.examine(models, frames=args.frames, probe_frames=args.probe_frames)
     facts = {
         "held-out frames": args.frames,
         "probe frames": args.probe_frames,

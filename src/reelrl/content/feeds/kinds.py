@@ -103,11 +103,11 @@ class AtariFeed:
         console = self._console
         console.reset_game()
         console.restoreState(self._fresh)
-        chance = seeding.stream(self.seed, "feed", self.game, episode)
+        rng = seeding.stream(self.seed, "feed", self.game, episode)
         held = self._buttons[0]
         for _ in range(LONGEST_EPISODE):
-            pressed = self._buttons[int(chance.integers(len(self._buttons)))]
-            for missed in chance.random(FRAME_SKIP) < STICKY:
+            pressed = self._buttons[int(rng.integers(len(self._buttons)))]
+            for missed in rng.random(FRAME_SKIP) < STICKY:
                 held = held if missed else pressed
                 console.act(held)
             yield console.getScreenRGB()
@@ -133,9 +133,9 @@ class RenderFeed:
         return episodes(self._play, start)
 
     def _play(self, episode: int) -> Iterator[Picture]:
-        chance = seeding.seed_for(self.seed, "feed", self.name, episode)
-        self._env.reset(seed=chance)
-        self._env.action_space.seed(chance)
+        seed = seeding.seed_for(self.seed, "feed", self.name, episode)
+        self._env.reset(seed=seed)
+        self._env.action_space.seed(seed)
         yield self._draw()
         for _ in range(LONGEST_EPISODE):
             _, _, terminated, truncated, _ = self._env.step(self._env.action_space.sample())
@@ -146,8 +146,8 @@ class RenderFeed:
     def _draw(self) -> Picture:
         picture = self._env.render()
         if not (isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3):
-            found = f"{picture.dtype} {picture.shape}" if isinstance(picture, np.ndarray) else type(picture).__name__
-            raise ContentError(f"gym:{self.name} draws {found}; a picture is uint8, (height, width, 3)")
+            kind = f"{picture.dtype} {picture.shape}" if isinstance(picture, np.ndarray) else type(picture).__name__
+            raise ContentError(f"gym:{self.name} draws {kind}; a picture is uint8, (height, width, 3)")
         if picture.shape[2] != 3:
             raise ContentError(f"gym:{self.name} draws pictures of shape {picture.shape}; a picture has 3 colours")
         return picture

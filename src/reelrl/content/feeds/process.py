@@ -113,12 +113,12 @@ class FeedProcess:
     def _header(self) -> tuple[Any, ...]:
         header = bytearray(HEADER.size)
         self._fill(memoryview(header))
-        found = HEADER.unpack(header)
-        if found[0] in (WRONG_NAME, FAILURE):
-            text = bytearray(found[1])
+        fields = HEADER.unpack(header)
+        if fields[0] in (WRONG_NAME, FAILURE):
+            text = bytearray(fields[1])
             self._fill(memoryview(text))
-            raise (ConfigError if found[0] == WRONG_NAME else ContentError)(text.decode())
-        return found
+            raise (ConfigError if fields[0] == WRONG_NAME else ContentError)(text.decode())
+        return fields
 
     def _fill(self, view: memoryview) -> None:
         if self._pipe < 0:

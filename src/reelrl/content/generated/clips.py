@@ -57,7 +57,7 @@ def generated_clip(
         "fps": (Fraction(fps), 30),
         "seed": (seed, 0),
     }
-    query = "&".join(f"{key}={value}" for key, (value, usual) in options.items() if value != usual)
+    query = "&".join(f"{key}={value}" for key, (value, default) in options.items() if value != default)
     return Clip(
         name=f"generated:{style}?{query}" if query else f"generated:{style}",
         width=width,

@@ -147,11 +147,11 @@ class ContainerVideo:
     def _raise_cut(self, delivered: int) -> None:
         count = self.frame_count
         if self._index.missing:
-            found = f"the file is cut short: its header promises {count} frames, {self._index.present} are there"
+            why = f"the file is cut short: its header promises {count} frames, {self._index.present} are there"
         else:
-            found = f"the decoder gave {delivered} pictures for {count} packets"
+            why = f"the decoder gave {delivered} pictures for {count} packets"
         raise ContentError(
-            f"{self.path}: frame {delivered} of {count} is missing; {found}: copy the file again, or rewrite it with\n"
+            f"{self.path}: frame {delivered} of {count} is missing; {why}: copy the file again, or rewrite it with\n"
             f"  {conversion_command(self.path)}"
         )
 

@@ -93,12 +93,12 @@ class RawVideo:
                 yield _read_frame(self.path, file, number, self.frame_count, self.width, self.height)
 
     def _count(self) -> int:
-        found, each = self.path.stat().st_size, frame_bytes(self.width, self.height)
-        count, rest = divmod(found, each)
+        held, each = self.path.stat().st_size, frame_bytes(self.width, self.height)
+        count, rest = divmod(held, each)
         if rest:
             whole = self.path.with_name(f"{self.path.stem}_whole{self.path.suffix}")
             raise ContentError(
-                f"{self.path} has {found} bytes, which is {found / each:.2f} frames of {self.width}x{self.height}: the "
+                f"{self.path} has {held} bytes, which is {held / each:.2f} frames of {self.width}x{self.height}: the "
                 f"size is wrong, or the file is cut short; pass the right size, or keep the {count} whole frames with\n"
                 f"  head -c {count * each} {shlex.quote(str(self.path))} > {shlex.quote(str(whole))}"
             )
@@ -107,10 +107,10 @@ class RawVideo:
 
 def size_from_name(path: Path) -> tuple[tuple[int, int] | None, Fraction | None]:
     """((width, height), fps) as a raw file's name tells them: foo_352x288_30.yuv, foo-352x288.yuv."""
-    found = RAW_NAME.search(path.stem)
-    if found is None:
+    match = RAW_NAME.search(path.stem)
+    if match is None:
         return None, None
-    width, height, fps = found.groups()
+    width, height, fps = match.groups()
     return (int(width), int(height)), Fraction(fps) if fps and Fraction(fps) > 0 else None
 
 
@@ -192,10 +192,10 @@ class Y4mVideo:
         return int(tags[key])
 
     def _rate(self, text: str) -> Fraction | None:
-        found = re.fullmatch(r"(\d+):(\d+)", text)
-        if found is None or not int(found[1]) or not int(found[2]):
+        match = re.fullmatch(r"(\d+):(\d+)", text)
+        if match is None or not int(match[1]) or not int(match[2]):
             return None
-        return Fraction(int(found[1]), int(found[2]))
+        return Fraction(int(match[1]), int(match[2]))
 
 
 def _frame_damage(line: bytes, bytes_left: int, each: int) -> str:

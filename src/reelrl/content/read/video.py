@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CACHED_FRAMES = 16
 
 
-class Video(Protocol):
+class OpenVideo(Protocol):
     """What each kind of file can do; a pass opens the file and closes it when it ends or is dropped."""
 
     width: int
@@ -128,7 +128,7 @@ class VideoReader:
         return rate
 
 
-def _open_video(path: Path, size: tuple[int, int] | None) -> Video:
+def _open_video(path: Path, size: tuple[int, int] | None) -> OpenVideo:
     with opened(path) as file:
         start = file.read(len(Y4M_MAGIC))
     if not start:

@@ -175,9 +175,9 @@ class IvfReader:
         if number < self._promised:
             self._refuse(number, "the file ends before it")
 
-    def _refuse(self, number: int, found: str) -> None:
+    def _refuse(self, number: int, why: str) -> None:
         count = max(self._promised, number + 1)
-        raise ContentError(f"{self.path}: packet {number} of {count} is cut short ({found}); write the file again")
+        raise ContentError(f"{self.path}: packet {number} of {count} is cut short ({why}); write the file again")
 
 
 def write_video(path: str | Path, clip: Clip) -> None:

@@ -50,7 +50,7 @@ MARKERS: dict[str, Marker] = {"aom": "circle", "svtav1": "square"}
 SPACE = "\N{NO-BREAK SPACE}"
 
 
-class Scene(NamedTuple):
+class ShownWindows(NamedTuple):
     """What of the clip is enlarged: a frame, a part of it that moves, and one that does not."""
 
     frame: int
@@ -59,12 +59,12 @@ class Scene(NamedTuple):
 
 
 def demo_page(clip: Clip, motion: Motion, trials: Sequence[Trial], command: str) -> str:
-    scene = choose_scene(clip, motion)
+    windows = choose_windows(clip, motion)
     shown = trials[0]
     body = [
         _headline(trials, motion),
-        _zoomed(shown, scene),
-        _maps(shown, motion, scene),
+        _zoomed(shown, windows),
+        _maps(shown, motion, windows),
         _videos(trials),
         _account(trials, motion),
         _frame_by_frame(shown, motion),
@@ -82,14 +82,14 @@ def demo_page(clip: Clip, motion: Motion, trials: Sequence[Trial], command: str)
     )
 
 
-def choose_scene(clip: Clip, motion: Motion) -> Scene:
+def choose_windows(clip: Clip, motion: Motion) -> ShownWindows:
     """By the source alone, before anything is encoded: fastest superblocks of the middle half, most detail at rest."""
     quarter = len(motion.moving) // 4
     speed = np.where(motion.moving, motion.speed, 0)[quarter : len(motion.moving) - quarter]
     number = quarter + int(speed.max(axis=1).argmax())
     detail = features.clip_features(clip)[number, features.GRADIENT]
     at_rest = np.where(motion.moving[number], -detail.max(), detail)
-    return Scene(number, window(clip, speed[number - quarter]), window(clip, at_rest))
+    return ShownWindows(number, window(clip, speed[number - quarter]), window(clip, at_rest))
 
 
 def window(clip: Clip, score: NDArray[np.float32]) -> Window:
@@ -126,14 +126,14 @@ def _headline(trials: Sequence[Trial], motion: Motion) -> Html:
     return join([stats(cards), tag("p", note, class_="note")])
 
 
-def _zoomed(trial: Trial, scene: Scene) -> Html:
+def _zoomed(trial: Trial, windows: ShownWindows) -> Html:
     rows = [
-        columns(*_enlarged(trial, scene.frame, place, what))
-        for place, what in ((scene.moving, "where it moves"), (scene.still, "where it rests"))
+        columns(*_enlarged(trial, windows.frame, place, what))
+        for place, what in ((windows.moving, "where it moves"), (windows.still, "where it rests"))
     ]
     return section(
         "Before and after",
-        f"Frame {scene.frame} by {trial.name} at {trial.plain.coded.kbps:.0f} kbps: the part that moves fastest and, "
+        f"Frame {windows.frame} by {trial.name} at {trial.plain.coded.kbps:.0f} kbps: the part that moves fastest and, "
         "for the price, the part with most detail at rest. Both were chosen by the source alone.",
         *rows,
     )
@@ -152,12 +152,12 @@ def _enlarged(trial: Trial, number: int, place: Window, what: str) -> list[Html]
     return shown
 
 
-def _maps(trial: Trial, motion: Motion, scene: Scene) -> Html:
-    number = scene.frame
+def _maps(trial: Trial, motion: Motion, windows: ShownWindows) -> Html:
+    number = windows.frame
     picture = rgb(list(trial.plain.coded.clip)[number])
     before, after = (way.sse[number] for way in (trial.plain, trial.mapped))
     gains = [psnr_from_sse(new, 1) - psnr_from_sse(old, 1) for old, new in zip(before, after, strict=True)]
-    boxes = (scene.moving, scene.still)
+    boxes = (windows.moving, windows.still)
     asked = superblock_map(
         picture,
         motion.offsets[number],

@@ -179,10 +179,10 @@ def _exp_golomb(state, buffer, model, count, value):  # type: ignore[no-untyped-
         if not _adaptive_bit(state, buffer, model, count, _LENGTH + length, (value + 1) >> (length + 1) > 0):
             break
         length += 1
-    told = 1
+    code = 1
     for place in range(length - 1, -1, -1):
-        told = (told << 1) | int(_plain_bit(state, buffer, ((value + 1) >> place) & 1 == 1))
-    return told - 1
+        code = (code << 1) | int(_plain_bit(state, buffer, ((value + 1) >> place) & 1 == 1))
+    return code - 1
 
 
 @_jit

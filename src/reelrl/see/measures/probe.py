@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reelrl.content.pictures import Picture
-    from reelrl.see.measures.trained import Subject
+    from reelrl.see.measures.trained import TrainedModel
 
 STRENGTHS = tuple(10.0**power for power in range(-9, -2))
 """Of the ridge, as shares of the features' total variance."""
@@ -64,8 +64,8 @@ class ProbeResult:
 
     def as_record(self) -> dict[str, Any]:
         low, high = np.quantile(self.drawn, [0.025, 0.975])
-        told = {name: value for name, value in vars(self).items() if name != "drawn"}
-        return {**told, "low": float(low), "high": float(high)}
+        record = {name: value for name, value in vars(self).items() if name != "drawn"}
+        return {**record, "low": float(low), "high": float(high)}
 
 
 class Comparison(NamedTuple):
@@ -88,20 +88,20 @@ class Labelled:
     episode: Tensor
 
 
-def probe(subject: Subject, count: int = 10_000) -> list[ProbeResult]:
-    """R2 of every representation for every place of the subject's game, fitted on `count` frames."""
-    game = subject.source.removeprefix("ale:")
-    data = describe(subject, count)
+def probe(trained: TrainedModel, count: int = 10_000) -> list[ProbeResult]:
+    """R2 of every representation for every place of the model's game, fitted on `count` frames."""
+    game = trained.source.removeprefix("ale:")
+    data = describe(trained, count)
     fit, choose, test = (int((data.part == which).sum()) for which in (_FIT, _CHOOSE, _TEST))
     tested = data.part == _TEST
     spread = (data.places[tested] - data.places[tested].mean(dim=0)).square()
     results = []
     for name in list(data.features):
         features = data.features.pop(name)  # large, and needed once
-        for column, (place, told) in enumerate(
+        for column, (place, fitted) in enumerate(
             zip(PLACES[game], ridge_errors(features, data.places, data.part), strict=True)
         ):
-            strength, wrong = told
+            strength, wrong = fitted
             drawn = _draw(wrong.square(), spread[:, column], data.episode[tested])
             r2 = 1 - float(wrong.square().sum() / spread[:, column].sum().clamp(min=1e-12))
             results.append(ProbeResult(name, features.shape[1], place, r2, strength, (fit, choose, test), drawn))
@@ -110,12 +110,12 @@ def probe(subject: Subject, count: int = 10_000) -> list[ProbeResult]:
 
 def compare(probes: Sequence[Sequence[ProbeResult]]) -> list[Comparison]:
     """Representations against each other over all places of all games."""
-    found: dict[str, list[ProbeResult]] = {}
+    by_representation: dict[str, list[ProbeResult]] = {}
     for result in (each for one in probes for each in one):
-        found.setdefault(result.representation, []).append(result)
+        by_representation.setdefault(result.representation, []).append(result)
     comparisons = []
     for ours, theirs in _COMPARED:
-        pairs = list(zip(found.get(ours, ()), found.get(theirs, ()), strict=True))
+        pairs = list(zip(by_representation.get(ours, ()), by_representation.get(theirs, ()), strict=True))
         if pairs:
             drawn = np.mean([mine.drawn - other.drawn for mine, other in pairs], axis=0)
             low, high = np.quantile(drawn, [0.025, 0.975])
@@ -127,18 +127,18 @@ def compare(probes: Sequence[Sequence[ProbeResult]]) -> list[Comparison]:
 
 
 @torch.no_grad()
-def describe(subject: Subject, count: int) -> Labelled:
+def describe(trained: TrainedModel, count: int) -> Labelled:
     """`count` frames to fit on, an eighth as many to choose by and a quarter to test on, in every representation."""
     rows: list[list[Tensor]] = []
-    told: list[tuple[tuple[float, ...], int, int]] = []
+    labels: list[tuple[tuple[float, ...], int, int]] = []
     with Progress("probe", count + count // 8 + count // 4, unit="frames") as progress:
-        for some in _batches(labelled_frames(subject.source.removeprefix("ale:"), count)):
+        for some in _batches(labelled_frames(trained.source.removeprefix("ale:"), count)):
             frames = as_inputs([each.picture for each in some])
             small = [shrunk(frames, size) for size in (PCA_SIZE, _SAME_SIZE, _SMALL)]
-            rows.append([*subject.model.encode(frames), *small])
-            told += [(each.places, each.part, each.episode) for each in some]
+            rows.append([*trained.model.encode(frames), *small])
+            labels += [(each.places, each.part, each.episode) for each in some]
             progress.update(len(some))
-    where, parts, episodes = zip(*told, strict=True)
+    where, parts, episodes = zip(*labels, strict=True)
     part = torch.tensor(parts)
     fine, middle, coarse, pixels, same, tiny = (torch.cat(column) for column in zip(*rows, strict=True))
     rows.clear()  # a gigabyte

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from reelrl.see.learner import StreamingAutoEncoder
-    from reelrl.see.measures.trained import Judge, Subject
+    from reelrl.see.measures.trained import Judge, TrainedModel
 
     Embedded = list[NDArray[np.float32]]
 
@@ -46,7 +46,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class RatePoint:
+class BytesPoint:
     """Who, at which setting, how many bytes a frame, how good."""
 
     codec: str
@@ -77,10 +77,10 @@ def channel_worth(model: StreamingAutoEncoder, embeddings: Embedded, seed: int =
     return worth
 
 
-def embedding_points(subject: Subject, training: Tensor, judge: Judge) -> list[RatePoint]:
+def embedding_points(trained: TrainedModel, training: Tensor, judge: Judge) -> list[BytesPoint]:
     """Points at several step sizes, each in three ways of writing; steps are chosen on training frames only."""
-    known, unseen = encode(subject.model, training), encode(subject.model, judge.frames)
-    worth = channel_worth(subject.model, known)
+    known, unseen = encode(trained.model, training), encode(trained.model, judge.frames)
+    worth = channel_worth(trained.model, known)
     numbers = sum(branch[0].size for branch in known)
     points = []
     for noise in NOISE:
@@ -90,36 +90,36 @@ def embedding_points(subject: Subject, training: Tensor, judge: Judge) -> list[R
             TOGETHER: encode_embeddings(unseen, quantiser),
             DIFFERENCES: encode_embeddings(unseen, quantiser, from_last_frame=True),
         }
-        figures = judge(decode(subject.model, decode_embeddings(files[TOGETHER])))
+        figures = judge(decode(trained.model, decode_embeddings(files[TOGETHER])))
         sizes = {name: len(data) / len(judge.frames) for name, data in files.items()}
         each = [[branch[place : place + 1] for branch in unseen] for place in range(len(judge.frames))]
         sizes[ALONE] = float(np.mean([len(encode_embeddings(one, quantiser)) for one in each]))
-        points += [RatePoint(name, f"noise {noise:g}", size, figures) for name, size in sizes.items()]
-    points.append(RatePoint("embedding, float32", "as it is", 4.0 * numbers, judge(decode(subject.model, unseen))))
+        points += [BytesPoint(name, f"noise {noise:g}", size, figures) for name, size in sizes.items()]
+    points.append(BytesPoint("embedding, float32", "as it is", 4.0 * numbers, judge(decode(trained.model, unseen))))
     return points
 
 
-def codec_points(judge: Judge) -> list[RatePoint]:
+def codec_points(judge: Judge) -> list[BytesPoint]:
     """Image codecs on the same frames; the lossless ones also on the source's own pictures."""
     pictures = [_to_picture(frame) for frame in judge.frames]
     points = []
     for name, qualities in _QUALITIES.items():
         for quality in qualities:
             data = [_coded(picture, name, quality=quality, **_OPTIONS[name]) for picture in pictures]
-            points.append(RatePoint(name, f"quality {quality}", _mean_size(data), judge(_decoded(data))))
+            points.append(BytesPoint(name, f"quality {quality}", _mean_size(data), judge(_decoded(data))))
     perfect = judge(_decoded([_coded(picture, "PNG") for picture in pictures]))
     lossless: list[tuple[str, Callable[[NDArray[np.uint8]], bytes]]] = [
         ("lossless WebP", lambda picture: _coded(picture, "WebP", lossless=True, quality=100, method=6)),
         ("PNG", lambda picture: _coded(picture, "PNG", optimize=True)),
     ]
     for name, code in lossless:
-        points.append(RatePoint(name, "224x224", _mean_size([code(picture) for picture in pictures]), perfect))
-        points.append(RatePoint(name, "own size", _mean_size([code(picture) for picture in judge.native]), perfect))
-    points.append(RatePoint("27x27 resize", "raw bytes", 27.0 * 27 * 3, judge(through_small(judge.frames))))
+        points.append(BytesPoint(name, "224x224", _mean_size([code(picture) for picture in pictures]), perfect))
+        points.append(BytesPoint(name, "own size", _mean_size([code(picture) for picture in judge.native]), perfect))
+    points.append(BytesPoint("27x27 resize", "raw bytes", 27.0 * 27 * 3, judge(through_small(judge.frames))))
     return points
 
 
-def best_within(points: Sequence[RatePoint], codec: str, budget_bytes: float) -> RatePoint | None:
+def best_within(points: Sequence[BytesPoint], codec: str, budget_bytes: float) -> BytesPoint | None:
     """The best point of a codec that takes no more bytes."""
     affordable = [point for point in points if point.codec == codec and point.bytes_per_frame <= budget_bytes]
     return max(affordable, key=lambda point: point.figures["psnr_db"] or 0.0, default=None)

@@ -37,7 +37,7 @@ STRETCH, GAP = 20, 200  # consecutive frames that are taken, then frames that ar
 
 
 @dataclass(frozen=True)
-class Subject:
+class TrainedModel:
     """A model, the source that it watched, and the seed of that stream."""
 
     name: str
@@ -55,14 +55,14 @@ class Subject:
         return sum(value.numel() * value.element_size() for value in self.model.state_dict().values())
 
 
-def load_subject(path: str | Path, *, source: str | None = None, seed: int | None = None) -> Subject:
+def load_trained(path: str | Path, *, source: str | None = None, seed: int | None = None) -> TrainedModel:
     """A run of `reel train autoencoder`, or a .safetensors file with the `source` it was trained on."""
     if Path(path).suffix == ".safetensors":
         if not Path(path).is_file():
             raise CheckpointError(f"{path} is not there; give weights that reel saved, or a run")
         if source is None:
             raise ConfigError(f"{path} does not say what it was trained on; add --source, such as ale:Breakout")
-        return Subject(Path(path).stem, _load_model(Path(path)), source, seed or 0)
+        return TrainedModel(Path(path).stem, _load_model(Path(path)), source, seed or 0)
     from reelrl.runs.folder import RunFolder
     from reelrl.see.train import WEIGHTS, AutoEncoderTraining
 
@@ -71,7 +71,7 @@ def load_subject(path: str | Path, *, source: str | None = None, seed: int | Non
         raise ConfigError(f"{run.folder} is a run of {run.stage}; give one of reel train autoencoder")
     watched = source or run.settings(AutoEncoderTraining).source
     trained_seed = run.seed if seed is None else seed
-    return Subject(run.folder.name, _load_model(run.artifact(WEIGHTS)), watched, trained_seed)
+    return TrainedModel(run.folder.name, _load_model(run.artifact(WEIGHTS)), watched, trained_seed)
 
 
 def _load_model(path: Path) -> StreamingAutoEncoder:
@@ -90,9 +90,9 @@ def _load_model(path: Path) -> StreamingAutoEncoder:
     return model.eval()
 
 
-def training_pictures(subject: Subject, count: int = 32, every: int = 50) -> list[NDArray[np.uint8]]:
+def training_pictures(trained: TrainedModel, count: int = 32, every: int = 50) -> list[NDArray[np.uint8]]:
     """Pictures of the stream that the model learned from."""
-    return [picture for _, picture in _some(subject.source, subject.seed, count, 1, every - 1)]
+    return [picture for _, picture in _some(trained.source, trained.seed, count, 1, every - 1)]
 
 
 def held_out_pictures(source: str, count: int = 100) -> list[NDArray[np.uint8]]:

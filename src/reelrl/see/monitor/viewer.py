@@ -91,8 +91,8 @@ class Viewer:
         self._charted = figures
         point = [step, *(figures.get(name) for name in CHARTED)]
         # Half of the points give way when there are too many: the chart always spans the whole run.
-        kept = self._history if len(self._history) < POINTS else self._history[::2]
-        self._history = [*kept, point]
+        thinned = self._history if len(self._history) < POINTS else self._history[::2]
+        self._history = [*thinned, point]
 
     def _work(self) -> None:
         while True:

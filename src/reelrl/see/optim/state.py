@@ -16,5 +16,5 @@ def state_of(optimiser: Optimizer, parameter: Tensor, name: str, scalar: bool = 
     state = optimiser.state[parameter]
     if name not in state:
         state[name] = torch.zeros((), device=parameter.device) if scalar else torch.zeros_like(parameter)
-    found: Tensor = state[name]
-    return found
+    value: Tensor = state[name]
+    return value

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Contestant:
+class RaceContestant:
     """One learner: who, on what, with which first weights."""
 
     name: str
@@ -58,11 +58,11 @@ def _named(name: str) -> AutoEncoderSettings:
     return config.merge(AutoEncoderSettings(), changes["model"])
 
 
-def contestants(names: Sequence[str], sources: Sequence[str], seeds: int) -> list[Contestant]:
+def contestants(names: Sequence[str], sources: Sequence[str], seeds: int) -> list[RaceContestant]:
     """Every one of `names` on every source with every seed; what shares a source stands together."""
     settings = {name: contestant_settings(name) for name in names}
     return [
-        Contestant(name, source, replace(settings[name], seed=seed))
+        RaceContestant(name, source, replace(settings[name], seed=seed))
         for source in sources
         for name in names
         for seed in range(seeds)

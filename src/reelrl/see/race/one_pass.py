@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from reelrl.runs.checkpoints import Checkpoint
     from reelrl.see.frames.batches import Block
-    from reelrl.see.race.contestants import Contestant
+    from reelrl.see.race.contestants import RaceContestant
     from reelrl.see.race.results import Results
 
 NAMES = ("mean frame", "previous frame", "27x27 resize")
@@ -46,7 +46,13 @@ class Pass:
     """Learners that step together, from frame `done` on to `frames`."""
 
     def __init__(
-        self, group: Sequence[Contestant], frames: int, *, seed: int = 0, device: str = "cpu", save_every: int = 5_000
+        self,
+        group: Sequence[RaceContestant],
+        frames: int,
+        *,
+        seed: int = 0,
+        device: str = "cpu",
+        save_every: int = 5_000,
     ) -> None:
         self.group, self.frames, self.done = group, frames, 0
         self._seed, self._device = seed, device

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.see.race.contestants import Contestant
+    from reelrl.see.race.contestants import RaceContestant
 
     Row = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Results:
         if path.exists():
             self._load()
 
-    def missing(self, wanted: Sequence[Contestant], frames: int) -> list[Contestant]:
+    def missing(self, wanted: Sequence[RaceContestant], frames: int) -> list[RaceContestant]:
         """Contestants that have not come to their end at `frames`; one that was run with other settings is refused."""
         for contestant in wanted:
             row = self.rows.get(contestant.key)
@@ -61,7 +61,7 @@ class Results:
                 )
         return [contestant for contestant in wanted if not self._whole(contestant, frames)]
 
-    def _whole(self, contestant: Contestant, frames: int) -> bool:
+    def _whole(self, contestant: RaceContestant, frames: int) -> bool:
         row = self.rows.get(contestant.key, {"at": {}})
         return str(frames) in row["at"] and "held_out" in row
 
@@ -76,9 +76,9 @@ class Results:
 
     def _load(self) -> None:
         try:
-            found = parse_json(self.path.read_bytes())
-            rows = {(row["contestant"], row["source"], row["seed"]): row for row in found["rows"]}
-            earlier, now = found["facts"].get("command"), self.facts.get("command")
+            saved = parse_json(self.path.read_bytes())
+            rows = {(row["contestant"], row["source"], row["seed"]): row for row in saved["rows"]}
+            earlier, now = saved["facts"].get("command"), self.facts.get("command")
         except OSError as error:
             raise ContentError(explain_os_error(error, self.path, "read")) from error
         except (ValueError, KeyError, TypeError) as error:

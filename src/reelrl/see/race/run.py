@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.see.race.contestants import Contestant
+    from reelrl.see.race.contestants import RaceContestant
     from reelrl.see.race.results import Results
 
 SAVE_EVERY = 5_000
@@ -44,7 +44,7 @@ ORDINARY_BATCH, ORDINARY_RATE = 16, 1e-3
 
 
 def race(
-    wanted: Sequence[Contestant],
+    wanted: Sequence[RaceContestant],
     frames: int,
     results: Results,
     *,

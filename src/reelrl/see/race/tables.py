@@ -38,17 +38,17 @@ def table(rows: Sequence[Row], mark: int, figure: str) -> tuple[list[str], list[
     """Heads and cells: a line per contestant, a column per source; best mean over sources first."""
     sources = list(dict.fromkeys(row["source"] for row in rows))
     contestants = list(dict.fromkeys(row["contestant"] for row in rows))
-    found = {(name, source): _values(rows, name, source, mark, figure) for name in contestants for source in sources}
+    figures = {(name, source): _values(rows, name, source, mark, figure) for name in contestants for source in sources}
     sign = 1 if figure == "mse" else -1
 
     def rank(name: str) -> tuple[bool, float]:
-        values = [value for source in sources for value in found[name, source]]
+        values = [value for source in sources for value in figures[name, source]]
         return not values, sign * sum(values) / max(len(values), 1)
 
     lines = [
-        [name, *(_cell(found[name, source], figure) for source in sources)]
+        [name, *(_cell(figures[name, source], figure) for source in sources)]
         for name in sorted(contestants, key=rank)
-        if any(found[name, source] for source in sources)
+        if any(figures[name, source] for source in sources)
     ]
     return ["contestant", *(source.removeprefix("ale:") for source in sources)], lines
 
@@ -90,9 +90,9 @@ def _when(mark: int) -> str:
 
 
 def _values(rows: Sequence[Row], contestant: str, source: str, mark: int, figure: str) -> list[float]:
-    mine = [row for row in rows if row["contestant"] == contestant and row["source"] == source]
-    found = [_at(row, mark).get(figure) for row in mine]
-    return [value for value in found if value is not None]
+    chosen = [row for row in rows if row["contestant"] == contestant and row["source"] == source]
+    values = [_at(row, mark).get(figure) for row in chosen]
+    return [value for value in values if value is not None]
 
 
 def _at(row: Row, mark: int) -> Row:
@@ -125,16 +125,16 @@ _PLAIN: dict[str, dict[str, Any]] = {
 
 def _curves(rows: Sequence[Row], source: str) -> page.Html:
     """PSNR of the mean MSE over seeds; the four best learners at the end, and the baselines."""
-    mine = [row for row in rows if row["source"] == source]
-    last = marks_of(mine)[-1]
-    _, ranked = table(mine, last, "mse")
+    of_source = [row for row in rows if row["source"] == source]
+    last = marks_of(of_source)[-1]
+    _, ranked = table(of_source, last, "mse")
     learners = [line[0] for line in ranked if line[0] not in _PLAIN][: len(_LOOKS)]
     lines = []
     for name in (*learners, *_PLAIN):
         look = _PLAIN[name] if name in _PLAIN else _LOOKS[learners.index(name)]
         points = []
-        for mark in marks_of(mine):
-            values = _values(mine, name, source, mark, "mse")
+        for mark in marks_of(of_source):
+            values = _values(of_source, name, source, mark, "mse")
             level = psnr_db(sum(values) / len(values)) if values else None
             if level is not None:
                 points.append((float(mark), level))
