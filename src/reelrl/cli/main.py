@@ -108,7 +108,7 @@ def _dispatch(arguments: list[str]) -> int:
         prog=f"reel {command}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        allow_abbrev=False,  # `--see` would be `--seed` today and an error when a `--seek` is added
     )
     module.add_arguments(parser)
     parser.add_argument(
@@ -156,6 +156,7 @@ def _names_a_run(arguments: list[str]) -> bool:
     if arguments[:1] != ["evaluate"] or _find(arguments) or len(arguments) < 2 or arguments[1].startswith("-"):
         return False
     word = arguments[1]
+    # A plain word that is not there is taken for a mistyped command ("evaluate abrr"), which is told with the nearest.
     return word.isdecimal() or "/" in word or os.sep in word or Path(word).exists()
 
 

@@ -32,6 +32,7 @@ def settings_from(args: argparse.Namespace, defaults: T) -> T:
     if args.config and (today := config.FORMER_CONFIGS.get(args.config)):
         output.renamed(f"--config {args.config}", today)
     chosen = config.named(defaults, args.config) if args.config else defaults
+    # Before they are set: afterwards nobody knows by which name a setting was changed.
     for key in (assignment.partition("=")[0].strip() for assignment in args.set):
         if (today := config.current_key(chosen, key)) != key:
             output.renamed(f"--set {key}", today)

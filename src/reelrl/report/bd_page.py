@@ -29,6 +29,7 @@ def headline(judged: Sequence[Verdict], results: Sequence[ClipResult]) -> tuple[
         f"BD-rate by {METRIC_NAMES[best.metric]}: {signed(mean, 2)} %, 95 % interval over clips {signed(low, 2)} to "
         f"{signed(high, 2)}{of}. It saves bits on {best.better} of {clips} clips."
     )
+    # Whether an interval holds zero decides what may be claimed; of too few clips it may claim nothing.
     if clips < SURE:
         return f"{best.contestant}: {signed(mean, 2)} % bits against {best.anchor}, on too few clips", sure
     if high < 0:

@@ -17,6 +17,7 @@ def compared(first: str, second: str, more: Interval, unit: str, digits: int = 3
     """
     low, high = signed(more.low, digits), signed(more.high, digits)
     sure = f"Paired difference {signed(more.mean, digits)} {unit}, 95 % interval {low} to {high}."
+    # "Beats" is for intervals that leave zero out; a mean alone would name a winner in every tie.
     if more.low <= 0 <= more.high:
         return f"{first} and {second}: no difference shown", sure
     winner, loser = (first, second) if more.low > 0 else (second, first)

@@ -88,6 +88,7 @@ def verdicts(results: Sequence[ClipResult]) -> list[Verdict]:
 
 def verdict(results: Sequence[ClipResult]) -> Verdict:
     """Over the clips of one contestant, anchor and metric."""
+    # A clip is one value, however long it is: its frames and its encodes at several QPs are no independent samples.
     figures = {result.clip: result.bd.percent for result in results if result.bd.percent is not None}
     values = np.array(list(figures.values()))
     better, worse = int((values < -1e-9).sum()), int((values > 1e-9).sum())
@@ -140,7 +141,7 @@ def _sign_test(better: int, worse: int) -> float:
 
 def _signed_rank_test(values: Floats) -> float:
     if not np.any(np.abs(values) > 1e-9):
-        return 1.0
+        return 1.0  # the same bytes everywhere, of which scipy's test has no answer
     from scipy.stats import wilcoxon  # type: ignore[import-untyped]  # here, because it takes a second
 
     return float(wilcoxon(values).pvalue)

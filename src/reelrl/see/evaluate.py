@@ -49,7 +49,9 @@ def examine(models: Sequence[TrainedModel], *, frames: int = 100, probe_frames: 
     with Progress("examine", 3 * len(models), unit="parts") as progress:
         for trained in models:
             progress.update(0, model=trained.name)
+            # One judge for a model and all codecs: they are compared on the same held-out frames, byte for byte.
             judge = Judge(trained.source, frames)
+            # Steps of the quantiser are chosen on frames the model learned from: a sender has no others beforehand.
             rate = embedding_points(trained, as_inputs(training_pictures(trained)), judge)
             progress.update()
             rate += codec_points(judge)

@@ -17,7 +17,7 @@ def words_for_runs(words: list[str]) -> list[str]:
     from reelrl.runs.stages import stage_of
 
     runs = list(takewhile(lambda word: not word.startswith("-"), words[1:]))
-    options = words[1 + len(runs) :]
+    options = words[1 + len(runs) :]  # begin at the first dash, as their values look like runs
     stages = {}
     for run in runs:
         try:
@@ -31,6 +31,7 @@ def words_for_runs(words: list[str]) -> list[str]:
             ) from error
         stages[run] = folder.stage
     first = runs[0]
+    # Runs of one stage share a table, paired on the same content; of two stages nothing could be compared.
     other = next((run for run in runs if stages[run] != stages[first]), None)
     if other is not None:
         raise ConfigError(

@@ -91,7 +91,7 @@ def in_run(
     with run:
         try:
             yield run
-        except KeyboardInterrupt as stop:
+        except KeyboardInterrupt as stop:  # the first is `Interrupted`, after a save; the second comes as it is
             if not quiet:
                 _say_stopped(run, stop)
             raise
@@ -135,6 +135,7 @@ class Report:
 
     def line_due(self) -> bool:
         """Whether it is time for a line in a log: one each twentieth of the whole."""
+        # By the share done and not by the clock: a log has twenty lines, whether a run takes a minute or a day.
         before, self._lines = self._lines, self.done * LINES // max(self.total, 1)
         return self.by_lines and self._lines != before
 

@@ -117,6 +117,7 @@ def compare(probes: Sequence[Sequence[ProbeResult]]) -> list[Comparison]:
     for ours, theirs in _COMPARED:
         pairs = list(zip(by_representation.get(ours, ()), by_representation.get(theirs, ()), strict=True))
         if pairs:
+            # Paired: both were drawn from the same episodes, so that an easy episode favours neither.
             drawn = np.mean([mine.drawn - other.drawn for mine, other in pairs], axis=0)
             low, high = np.quantile(drawn, [0.025, 0.975])
             differences = [mine.r2 - other.r2 for mine, other in pairs]
@@ -203,10 +204,11 @@ def ridge_errors(features: Tensor, places: Tensor, part: Tensor) -> list[tuple[f
 
 def _draw(wrong: Tensor, spread: Tensor, episode: Tensor) -> NDArray[np.float64]:
     """R2 for test episodes drawn with replacement, from the squares of each frame [N]."""
+    # Episodes and not frames: those of one episode resemble each other, and would make the interval far too narrow.
     _, which = torch.unique(episode, return_inverse=True)
     count = int(which.max()) + 1
     sums = [torch.zeros(count, dtype=torch.float64).index_add_(0, which, each).numpy() for each in (wrong, spread)]
-    drawn = np.random.default_rng(0).integers(count, size=(_DRAWS, count))
+    drawn = np.random.default_rng(0).integers(count, size=(_DRAWS, count))  # the same for all: they are compared
     return np.asarray(1 - sums[0][drawn].sum(1) / np.maximum(sums[1][drawn].sum(1), 1e-12))
 
 
