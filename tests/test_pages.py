@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reelrl.cli.main import COMMANDS, with_dashes
+from reelrl.cli.main import COMMANDS, _names_a_run, with_dashes
 
 ROOT = Path(__file__).parent.parent
 WRITTEN_BY_MAKE_DOCS = ROOT / "docs" / "reference"
@@ -73,6 +73,8 @@ def shell_lines(page: Path) -> list[str]:
 
 def parse(words: list[str]) -> None:
     """Ask the command's own parser, without running it; what it refuses ends in SystemExit."""
+    if _names_a_run(words):
+        words = ["evaluate", "abr", *words[1:]]  # which one it is stands in the run; all take runs and -o
     name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
     parser = argparse.ArgumentParser(prog=f"reel {name}", allow_abbrev=False)
     importlib.import_module(COMMANDS[name][0]).add_arguments(parser)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from reelrl.act.location.epochs import EpochTrainer
     from reelrl.runs.folder import Run
     from reelrl.runs.progress import Mode
 
@@ -167,6 +168,25 @@ class Report:
 
     def __exit__(self, *_: object) -> None:
         self.progress.close()
+
+
+def train_epochs(trainer: EpochTrainer, samples: int, unit: str, figures: dict[str, str], save_every_s: float) -> None:
+    """Train by epochs of so many samples to the end; `figures` are what is shown of each epoch, word -> name."""
+    epochs = trainer.epochs
+    with Report(epochs * samples, unit=unit) as report:
+        report.begin(trainer.epoch * samples)
+
+        def epoch() -> None:
+            shown = {word: trainer.figures[name] for word, name in figures.items() if name in trainer.figures}
+            report.moved(trainer.epoch * samples, **shown)
+            if report.by_lines:
+                values = [f"{word} {value:.4f}" for word, value in shown.items()]
+                report.line("epoch", f"{trainer.epoch} / {epochs}", *values, f"at most {report.left}")
+
+        def batch(size: int) -> None:
+            report.moved(report.done + size)
+
+        trainer.train(epoch, batch, report.saving(save_every_s, "batch"))
 
 
 def leave_bar() -> None:

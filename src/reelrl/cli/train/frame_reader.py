@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
 from reelrl.cli.train import command as training
-from reelrl.cli.train.epochs import train_and_tell
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     ) as run_folder:
         trainer = FrameReaderTrainer(settings, seed, run_folder, frames, device)
         _introduce(args, trainer)
-        train_and_tell(trainer, len(frames["train"]), "pictures", _TOLD, args.save_every)
+        training.train_epochs(trainer, len(frames["train"]), "pictures", _TOLD, args.save_every)
     output.line("done", f"epoch {trainer.epoch}", f"best {trainer.best_epoch}")
     output.next_command(f"reel train location {settings.data} --frame-reader {run_folder.folder}")
 

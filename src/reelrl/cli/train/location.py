@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.cli.train import command as training
-from reelrl.cli.train.epochs import train_and_tell
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     ) as run_folder:
         trainer = LocationTrainer(scenes.settings, seed, run_folder, scenes, device)
         _introduce(args, trainer)
-        train_and_tell(trainer, len(scenes.moments["train"]), "moments", _TOLD, args.save_every)
+        training.train_epochs(trainer, len(scenes.moments["train"]), "moments", _TOLD, args.save_every)
     if trainer.best_epoch:
         score = f"average precision {trainer.best_score:.4f}"
         output.line("best", f"epoch {trainer.best_epoch}", score, "validation, one view")
