@@ -1,7 +1,7 @@
 """What the source says about each superblock before it is encoded: texture, change and motion.
 
 frame ──► FeatureExtractor.extract ──► float32 [feature, superblock]          live, well under 1 ms for CIF
-clip  ──► clip_features ─────────────► float32 [frame, feature, superblock]   computed once, then kept on disk
+clip  ──► clip_features ─────────────► float32 [frame, feature, superblock]   computed once, then cached on disk
               either ──► analyse ────► energies, motion and scene cuts per frame
 
 Superblocks are in raster order, which is the encoders' order; those at the edge average only the pixels they hold.

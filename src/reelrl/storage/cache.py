@@ -85,7 +85,7 @@ def store(path: Path, data: bytes) -> None:
         if path.parent not in _warned:
             _warned.add(path.parent)
             warnings.warn(
-                f"results are not kept in {path.parent} but computed each time: {error}", RuntimeWarning, stacklevel=3
+                f"results are not cached in {path.parent} but computed each time: {error}", RuntimeWarning, stacklevel=3
             )
 
 

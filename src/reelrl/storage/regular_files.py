@@ -81,11 +81,11 @@ def own_path(path: str | Path) -> Path:
     """`path`, after a link, pipe or socket at that name is removed: what is written there next is a file of its own."""
     path = Path(path)
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return path  # whoever writes will say what is wrong
-    shared = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
-    if shared or stat.S_IFMT(found.st_mode) in (stat.S_IFLNK, stat.S_IFIFO, stat.S_IFSOCK):
+    shared = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+    if shared or stat.S_IFMT(status.st_mode) in (stat.S_IFLNK, stat.S_IFIFO, stat.S_IFSOCK):
         path.unlink(missing_ok=True)
     return path
 
@@ -113,16 +113,16 @@ def _is_below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
 
-def _check(found: os.stat_result, path: str | Path, limit: int | None, *, writing: bool) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check(status: os.stat_result, path: str | Path, limit: int | None, *, writing: bool) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if not stat.S_ISREG(found.st_mode):
-        kind = _SPECIAL.get(stat.S_IFMT(found.st_mode), "something special")
+    if not stat.S_ISREG(status.st_mode):
+        kind = _SPECIAL.get(stat.S_IFMT(status.st_mode), "something special")
         raise RefusedFile(errno.EINVAL, f"it is {kind}, no regular file", path, _ADVICE)
-    if writing and found.st_nlink > 1:
+    if writing and status.st_nlink > 1:
         raise RefusedFile(errno.EMLINK, "it is a hard link, and its other name would change with it", path, _ADVICE)
-    if limit is not None and found.st_size > limit:
-        raise _too_large(path, found.st_size, limit)
+    if limit is not None and status.st_size > limit:
+        raise _too_large(path, status.st_size, limit)
 
 
 def _too_large(path: str | Path, size: int, limit: int) -> RefusedFile:

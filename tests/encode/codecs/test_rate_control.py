@@ -160,7 +160,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
     blocked.write_text("no folder")
     monkeypatch.setenv("REELRL_CACHE", str(blocked / "cache"))
     short = scene("street", 3)
-    with pytest.warns(RuntimeWarning, match="are not kept in .* but computed each time"):
+    with pytest.warns(RuntimeWarning, match="are not cached in .* but computed each time"):
         first = first_pass(short, EncoderSettings(backend="aom"))
     assert first_pass(short, EncoderSettings(backend="aom")) == first
     assert len(opened) == 2

@@ -115,8 +115,8 @@ class LeakyBucket:
         ahead = min(self._payback, request.frames_left) if self._constant else request.frames_left
         ahead = max(ahead, request.frames)
         bits = max(self._share * ahead - self._surplus, _LEAST * self._share * ahead)
-        later, usual = ahead - request.frames, self._scene.energy
-        return _finest(lambda qp: self._model.bits(pictures, qp) + self._model.moving(later, usual, qp), bits)
+        later, energy = ahead - request.frames, self._scene.energy
+        return _finest(lambda qp: self._model.bits(pictures, qp) + self._model.moving(later, energy, qp), bits)
 
     def _by_bucket(self, frames: int, pictures: Pictures) -> float:
         """QP at which this mini-GOP finds room in the bucket."""

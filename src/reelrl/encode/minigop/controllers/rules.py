@@ -113,8 +113,8 @@ class RateModel:
         if not history:
             return 1.0
         expected = sum(self._expected(feedback.mg, feedback.delta) for feedback in history)
-        usual = 0.25 * expected / len(history)
-        return (sum(feedback.bits for feedback in history) + usual) / (expected + usual)
+        prior = 0.25 * expected / len(history)
+        return (sum(feedback.bits for feedback in history) + prior) / (expected + prior)
 
 
 class AutoBoost(RateModel):
