@@ -35,7 +35,7 @@ from reelrl.runs import checkpoint_file, checkpoints, policy_file
 from reelrl.runs.folder import Run, RunFolder
 from reelrl.runs.records import Log, read_records
 from reelrl.see.embeddings.file import read_embeddings
-from reelrl.storage.cache import keep, kept
+from reelrl.storage.cache import load, store
 from reelrl.storage.locks import FolderLock, is_locked
 from reelrl.storage.regular_files import inside, own_path
 from reelrl.stream.controllers.learned import Learned
@@ -128,7 +128,7 @@ READERS = [
       for name in (*checkpoints.FILES, checkpoints.MANIFEST)),
     Use(f"{RUN}/artifacts/a.bin", lambda f: policy_file.load(RunFolder(f / RUN).artifact("a.bin")), make_run),
     Use(f"{RUN}/artifacts/policy.safetensors", lambda f: Learned(f / RUN), make_run),
-    Use("cached", lambda f: refuse_none(kept(f / "cached"))),
+    Use("cached", lambda f: refuse_none(load(f / "cached"))),
     Use("manifest.json", Manifest.read, make_matches),
     Use("maps/m.json", lambda f: data_in(f).map("m"), make_matches),
     Use("matches/m-0000/labels.npz", lambda f: data_in(f).match("m-0000").labels, make_matches),
@@ -158,7 +158,7 @@ WRITERS = [
     Use(f"{RUN}/metrics.jsonl", lambda f: log_into(f / RUN), make_run),
     Use("log.jsonl", lambda f: Log(f / "log.jsonl").append({"a": 1})),
     Use(f"{RUN}/artifacts/a.bin", lambda f: artifact_into(f / RUN), make_run),
-    Use("cached", lambda f: keep(f / "cached", b"result")),
+    Use("cached", lambda f: store(f / "cached", b"result")),
     Use("manifest.json", lambda f: Manifest(RecordingSettings()).write(f)),
 ]  # fmt: skip
 

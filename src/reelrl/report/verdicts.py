@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,11 +10,9 @@ import numpy as np
 
 from reelrl.report.bd_rate import BdRate
 from reelrl.report.intervals import Floats, Interval, mean_interval
-from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 METRIC_NAMES = {
     "psnr_y": "PSNR-Y",
@@ -123,14 +119,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
-
-
-def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["nothing"])
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomic(path, text.getvalue())
 
 
 def _sign_test(better: int, worse: int) -> float:

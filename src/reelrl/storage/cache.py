@@ -89,8 +89,6 @@ def store(path: Path, data: bytes) -> None:
             )
 
 
-kept, keep = load, store
-
 RAW: Format[bytes] = Format(bytes, bytes)
 
 

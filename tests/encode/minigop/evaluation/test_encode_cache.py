@@ -8,7 +8,7 @@ import pytest
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.minigop.evaluation.encode_cache import Encode, Stream, cached_encode, encode_key, measured
-from reelrl.storage.cache import keep
+from reelrl.storage.cache import store
 from reelrl.storage.files import cache_dir
 from tests.encode.makers import scene
 
@@ -72,7 +72,7 @@ def test_a_damaged_file_is_made_anew() -> None:
 def test_vmaf_is_told_only_where_it_was_asked_for() -> None:
     plain = made("seen by VMAF")
     path = cache_dir() / "minigop" / f"{encode_key(scene(frames=3), SETTINGS, 'seen by VMAF')}.json"
-    keep(path, json.dumps(asdict(replace(plain, vmaf=80.0))).encode())
+    store(path, json.dumps(asdict(replace(plain, vmaf=80.0))).encode())
     assert cached_encode(scene(frames=3), SETTINGS, "seen by VMAF", never) == plain
     assert cached_encode(scene(frames=3), SETTINGS, "seen by VMAF", never, with_vmaf=True).quality["vmaf"] == 80
 
