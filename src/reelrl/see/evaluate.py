@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reelrl.content.feeds.atari_labels import PLACES
+from reelrl.report import records
 from reelrl.runs.progress import Progress
 from reelrl.see.measures.probe import ProbeResult, probe
 from reelrl.see.measures.rate import BytesPoint, codec_points, embedding_points
 from reelrl.see.measures.trained import Judge, as_inputs, training_pictures
-from reelrl.storage.files import write_atomic
-from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,22 +60,14 @@ def examine(models: Sequence[TrainedModel], *, frames: int = 100, probe_frames: 
 
 
 def write_records(folder: Path, reports: Sequence[ModelReport], facts: dict[str, Any]) -> None:
-    """results.json, rate.csv and probe.csv."""
-    whole = {"facts": facts, "reports": [report.as_record() for report in reports]}
-    write_atomic(own_path(folder / "results.json"), json.dumps(whole, indent=1) + "\n")
-    for part in ("rate", "probe"):
-        rows = [
+    """results.json, rate.csv, and probe.csv where places are known."""
+    tables: dict[str, list[dict[str, Any]]] = {
+        part: [
             {"name": report.name, "source": report.source, **each.as_record()}
             for report in reports
             for each in getattr(report, part)
         ]
-        if rows:
-            write_atomic(own_path(folder / f"{part}.csv"), _csv(rows))
-
-
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+        for part in ("rate", "probe")
+    }
+    measured = {part: rows for part, rows in tables.items() if rows}
+    records.write(folder, measured, {"reports": [report.as_record() for report in reports]}, facts, name="results")

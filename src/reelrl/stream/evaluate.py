@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,10 +10,9 @@ import numpy as np
 
 from reelrl.errors import ConfigError
 from reelrl.parallel import executor
+from reelrl.report import records as record_files
 from reelrl.report.intervals import Interval, mean_interval, paired_interval
 from reelrl.runs.progress import Progress
-from reelrl.storage.files import write_atomic
-from reelrl.storage.regular_files import own_path
 from reelrl.stream.playback import Playback, load_bitrate_controller, play
 
 if TYPE_CHECKING:
@@ -192,13 +188,7 @@ def _cells(line: Line, reference: str | None) -> list[str]:
 def write_records(folder: Path, lines: list[Line], played: dict[str, list[Playback]], facts: dict[str, Any]) -> None:
     """sessions.csv with one row per session, summary.json with the table and how it was made."""
     rows = [playback.row() for playbacks in played.values() for playback in playbacks]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomic(own_path(folder / "sessions.csv"), text.getvalue())
-    summary = {"facts": facts, "lines": [as_record(line) for line in lines]}
-    write_atomic(own_path(folder / "summary.json"), json.dumps(summary, indent=2) + "\n")
+    record_files.write(folder, {"sessions": rows}, {"lines": [as_record(line) for line in lines]}, facts)
 
 
 def as_record(line: Line) -> dict[str, Any]:
