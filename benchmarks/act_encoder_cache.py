@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from reelrl.act.marl import assembly as doom_training
-from reelrl.act.marl.train import DoomExperiment
+from reelrl.act.marl import settings as doom_training
+from reelrl.act.marl.benchmarl.train import DoomExperiment
 
 STEPS, EPOCHS, ROUNDS, LEAST = 8, 45, 2, 10.0
 ENCODER = {"model_type": "effnet-lite0", "freeze_backbone": True, "image_size": 64}

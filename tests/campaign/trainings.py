@@ -100,8 +100,8 @@ def restored_doom_differs(folder: Path) -> list[str]:
     """Names of what a Doom training does not have again after its checkpoint is restored; an engine can't be saved."""
     import numpy as np
 
-    from reelrl.act.marl import assembly as doom_training
-    from reelrl.act.marl.train import DoomExperiment
+    from reelrl.act.marl import settings as doom_training
+    from reelrl.act.marl.benchmarl.train import DoomExperiment
     from reelrl.agents import state_tree
 
     run = RunFolder(folder)

@@ -19,7 +19,7 @@ from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig
 from reelrl.act.doom import engines, match, ports
 from reelrl.act.doom.player_group import PlayerGroup
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.doom.shared_pictures import SharedPictures
+from reelrl.act.doom.shared_memory import SharedPictures
 from reelrl.cli.main import main
 from reelrl.errors import ContentError, GameError, ReelError
 from tests.act.makers import NO_OP, Footprint, coop_env, engine_of, footprint, small_config, together

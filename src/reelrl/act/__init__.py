@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from reelrl.act.location.model.net import CrossEgoVideoLocationNet as CrossEgoVideoLocationNet
     from reelrl.act.location.model.settings import ContrastiveSettings as ContrastiveSettings
     from reelrl.act.location.model.settings import LocationNetSettings as LocationNetSettings
-    from reelrl.act.marl.actor import VideoPolicyModel as VideoPolicyModel
-    from reelrl.act.marl.actor import VideoPolicyModelConfig as VideoPolicyModelConfig
-    from reelrl.act.marl.critic import VideoCentralCriticModel as VideoCentralCriticModel
-    from reelrl.act.marl.critic import VideoCentralCriticModelConfig as VideoCentralCriticModelConfig
-    from reelrl.act.marl.optimiser_state import KeepOptimisers as KeepOptimisers
-    from reelrl.act.marl.task import DoomPettingZooEnv as DoomPettingZooEnv
-    from reelrl.act.marl.task import DoomPettingZooTask as DoomPettingZooTask
+    from reelrl.act.marl.benchmarl.actor import VideoPolicyModel as VideoPolicyModel
+    from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig as VideoPolicyModelConfig
+    from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModel as VideoCentralCriticModel
+    from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig as VideoCentralCriticModelConfig
+    from reelrl.act.marl.benchmarl.optimiser_state import KeepOptimisers as KeepOptimisers
+    from reelrl.act.marl.benchmarl.task import DoomPettingZooEnv as DoomPettingZooEnv
+    from reelrl.act.marl.benchmarl.task import DoomPettingZooTask as DoomPettingZooTask
     from reelrl.act.marl.task_config import DoomTaskConfig as DoomTaskConfig
     from reelrl.act.recording.maps import MapPlan as MapPlan
     from reelrl.act.recording.reader import MatchData as MatchData
@@ -40,21 +40,21 @@ _HOMES = {
     "ContrastiveSettings": "location.model.settings",
     "CrossEgoContrastive": "location.model.contrastive_loss",
     "CrossEgoVideoLocationNet": "location.model.net",
-    "DoomPettingZooEnv": "marl.task",
-    "DoomPettingZooTask": "marl.task",
+    "DoomPettingZooEnv": "marl.benchmarl.task",
+    "DoomPettingZooTask": "marl.benchmarl.task",
     "DoomTaskConfig": "marl.task_config",
-    "KeepOptimisers": "marl.optimiser_state",
+    "KeepOptimisers": "marl.benchmarl.optimiser_state",
     "LocationNetSettings": "location.model.settings",
     "MapPlan": "recording.maps",
     "MatchData": "recording.reader",
     "Rewards": "doom.settings",
     "VZCoopConfig": "doom.settings",
-    "VideoCentralCriticModel": "marl.critic",
-    "VideoCentralCriticModelConfig": "marl.critic",
+    "VideoCentralCriticModel": "marl.benchmarl.critic",
+    "VideoCentralCriticModelConfig": "marl.benchmarl.critic",
     "VideoEncoder": "video.encoder",
     "VideoEncoderSettings": "video.encoder",
-    "VideoPolicyModel": "marl.actor",
-    "VideoPolicyModelConfig": "marl.actor",
+    "VideoPolicyModel": "marl.benchmarl.actor",
+    "VideoPolicyModelConfig": "marl.benchmarl.actor",
     "VizDoomCoopParallelEnv": "doom.env",
     "make_video_encoder": "video.encoder",
 }

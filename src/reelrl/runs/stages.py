@@ -27,7 +27,7 @@ STAGES: dict[str, Stage] = {
     "minigop": Stage("reelrl.encode.minigop.train:MiniGopTraining", "train minigop", "evaluate minigop --controllers"),
     "abr": Stage("reelrl.stream.train:AbrTraining", "train abr", "evaluate abr"),
     "autoencoder": Stage("reelrl.see.train:AutoEncoderTraining", "train autoencoder", "evaluate autoencoder"),
-    "doom": Stage("reelrl.act.marl.assembly:DoomTraining", "train doom", "evaluate doom"),
+    "doom": Stage("reelrl.act.marl.settings:DoomTraining", "train doom", "evaluate doom"),
     "location": Stage("reelrl.act.location.train:LocationTraining", "train location", "evaluate location"),
     "frame-reader": Stage(
         "reelrl.act.location.frame_reader.train:FrameReaderTraining",

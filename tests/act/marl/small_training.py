@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from reelrl.act.marl import assembly as doom_training
+from reelrl.act.marl import settings as doom_training
 
 if TYPE_CHECKING:
-    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining
 
 TINY_ENCODER = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8}
 

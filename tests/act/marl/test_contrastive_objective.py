@@ -10,10 +10,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from reelrl.act.marl import assembly as doom_training
-from reelrl.act.marl.assembly import ContrastiveTermSettings
-from reelrl.act.marl.contrastive_objective import ContrastiveTerm, near
-from reelrl.act.marl.train import STAGE, DoomExperiment
+from reelrl.act.marl import settings as doom_training
+from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm, near
+from reelrl.act.marl.benchmarl.train import STAGE, DoomExperiment
+from reelrl.act.marl.settings import ContrastiveTermSettings
 from reelrl.agents import state_tree
 from reelrl.errors import ConfigError
 from reelrl.runs.folder import Run, RunFolder
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining
 
 pytestmark = pytest.mark.slow
 

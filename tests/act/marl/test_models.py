@@ -8,9 +8,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from reelrl.act.marl.actor import VideoPolicyModelConfig
-from reelrl.act.marl.critic import VideoCentralCriticModelConfig
-from reelrl.act.marl.frozen_encoder import EMBEDDING
+from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig
+from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig
+from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
 from reelrl.errors import ConfigError
 
 from torchrl.data import Composite, Unbounded, UnboundedDiscrete  # isort: skip

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from reelrl.act.marl.assembly import Parts
-from reelrl.act.marl.frozen_encoder import EMBEDDING
-from reelrl.act.marl.task import GROUP, DoomPettingZooTask
+from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
+from reelrl.act.marl.benchmarl.task import GROUP, DoomPettingZooTask
+from reelrl.act.marl.settings import Parts
 from reelrl.act.video.encoder import frozen_video_encoder
 from reelrl.errors import ConfigError
 from tests.act.marl.small_training import small_training

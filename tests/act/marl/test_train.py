@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play
-from reelrl.act.marl import assembly as doom_training
-from reelrl.act.marl.frozen_encoder import EMBEDDING
-from reelrl.act.marl.train import STAGE, DoomExperiment
-from reelrl.act.marl.video_model import VideoReader
+from reelrl.act.marl import settings as doom_training
+from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
+from reelrl.act.marl.benchmarl.models import VideoReader
+from reelrl.act.marl.benchmarl.train import STAGE, DoomExperiment
 from reelrl.agents import state_tree
 from reelrl.errors import ConfigError
 from reelrl.runs.folder import Run, RunFolder

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from reelrl.act.marl import assembly as doom_training
-from reelrl.act.marl import benchmarl_adapter, yaml_files
-from reelrl.act.marl.actor import VideoPolicyModelConfig
+from reelrl.act.marl import benchmarl, yaml_files
+from reelrl.act.marl import settings as doom_training
+from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig
+from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig
+from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
 from reelrl.act.marl.checks import check_files
-from reelrl.act.marl.critic import VideoCentralCriticModelConfig
-from reelrl.act.marl.task import DoomPettingZooTask
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.errors import ConfigError
 
@@ -87,7 +87,7 @@ def test_names_are_registered_with_benchmarl() -> None:
     from benchmarl.environments import task_config_registry
     from benchmarl.models import model_config_registry
 
-    benchmarl_adapter.register()
+    benchmarl.register()
     assert task_config_registry["doom_pettingzoo/doom_pz"] is DoomPettingZooTask.DOOM_PZ
     assert model_config_registry["video_policy"] is VideoPolicyModelConfig
 

@@ -19,7 +19,7 @@ from reelrl.act.doom.game_facts import COLUMN
 from reelrl.act.doom.player_group import PlayerGroup
 from reelrl.act.doom.player_process import DIE, GOAL_REACHED, HOLD, NEW_EPISODE, SHOW, TIME_OVER, WENT_ON, Part
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.doom.shared_pictures import SharedPictures
+from reelrl.act.doom.shared_memory import SharedPictures
 from reelrl.errors import GameError, MissingExtra
 
 if TYPE_CHECKING:

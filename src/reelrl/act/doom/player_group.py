@@ -25,7 +25,7 @@ from reelrl.errors import GameError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reelrl.act.doom.shared_pictures import SharedPictures
+    from reelrl.act.doom.shared_memory import SharedPictures
 
 _LAST_WORDS = 600
 _GRACE_S = 5.0  # for killed engines to be gone: some milliseconds on an idle machine

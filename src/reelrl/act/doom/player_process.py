@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reelrl.act.doom.engines import remove_shared_memory
 from reelrl.act.doom.game_facts import GAME_VARIABLES
-from reelrl.act.doom.shared_pictures import SharedPictures
+from reelrl.act.doom.shared_memory import SharedPictures
 from reelrl.act.doom.sightings import Sightings, survey
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from reelrl.act.doom.env import VizDoomCoopParallelEnv
-    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining
     from reelrl.runs.folder import RunFolder
 
 
@@ -56,7 +56,7 @@ class TrainedTeam:
     """The players of a run, as its last checkpoint has them; `greedy` ones take the best action instead of drawing."""
 
     def __init__(self, run: RunFolder, *, greedy: bool = False) -> None:
-        from reelrl.act.marl.train import DoomExperiment
+        from reelrl.act.marl.benchmarl.train import DoomExperiment
 
         checkpoint = run.checkpoints.latest()
         if checkpoint is None:
@@ -115,7 +115,7 @@ def play(env: VizDoomCoopParallelEnv, team: Team, seed: int, each_step: Callable
 
 def settings_of(run: RunFolder) -> DoomTraining:
     """A run's settings, if it is one of Doom."""
-    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining
 
     if run.stage != "doom":
         raise ConfigError(f"{run.folder} is a run of `reel train {run.stage}`; give one of `reel train doom`")

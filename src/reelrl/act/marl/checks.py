@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.marl import assembly as doom_training
-from reelrl.act.marl import benchmarl_adapter, yaml_files
+from reelrl.act.marl import benchmarl, yaml_files
+from reelrl.act.marl import settings as doom_training
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.act.video.encoder import read_encoder_settings
 from reelrl.errors import ConfigError, ReelError
@@ -17,7 +17,7 @@ from reelrl.settings.field_types import read_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining
 
 
 class Findings:
@@ -41,7 +41,7 @@ class Findings:
 def check_files(files: Mapping[str, str | Path | None], algorithm_name: str = "mappo") -> Findings:
     """Look into files by part: task, actor, critic, algorithm, experiment; None is the one that ships."""
     findings = Findings()
-    benchmarl_adapter.register()
+    benchmarl.register()
     usual = findings.attempt("algorithm", lambda: doom_training.load(algorithm_name=algorithm_name))
     if usual is None:
         return findings

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.act.doom.teams import Episode
-    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining
     from reelrl.runs.folder import RunFolder
 
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:
-    from reelrl.act.marl.train import with_contrastive_weight, with_frames
+    from reelrl.act.marl.benchmarl.train import with_contrastive_weight, with_frames
 
     return with_contrastive_weight(with_frames(train_doom.settings_from(args), args.frames), weight)
 
@@ -84,7 +84,7 @@ def _trained(settings: DoomTraining, seed: int, root: Path) -> RunFolder:
 
 
 def _find(settings: DoomTraining, seed: int, root: Path) -> RunFolder | None:
-    from reelrl.act.marl.assembly import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining
     from reelrl.runs.folder import META, RunFolder
 
     for path in sorted(root.glob(f"*/{META}")):

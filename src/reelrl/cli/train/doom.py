@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from reelrl.act.marl.assembly import DoomTraining
-    from reelrl.act.marl.train import DoomExperiment
+    from reelrl.act.marl.benchmarl.train import DoomExperiment
+    from reelrl.act.marl.settings import DoomTraining
     from reelrl.runs.folder import Run
 
 STAGE = "doom"
@@ -53,7 +53,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def settings_from(args: argparse.Namespace) -> DoomTraining:
     """The files, then --set."""
-    from reelrl.act.marl import assembly as doom_training
+    from reelrl.act.marl import settings as doom_training
     from reelrl.settings import config
 
     files = {part: getattr(args, part) for part in ("task", "actor", "critic", "experiment")}
@@ -79,7 +79,7 @@ def train(
     save_every_s: float = EVERY_S,
 ) -> Path:
     """A training to its end, in a new run in `root` or one to resume; returns the run's folder."""
-    from reelrl.act.marl.train import DoomExperiment
+    from reelrl.act.marl.benchmarl.train import DoomExperiment
     from reelrl.agents.devices import use_device
 
     use_device("cpu", threads)
@@ -111,8 +111,8 @@ def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> 
 
 
 def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
-    from reelrl.act.marl.assembly import DoomTraining
-    from reelrl.act.marl.train import with_contrastive_weight, with_frames
+    from reelrl.act.marl.benchmarl.train import with_contrastive_weight, with_frames
+    from reelrl.act.marl.settings import DoomTraining
 
     if before := training.resumed(args, STAGE, DoomTraining):
         settings, seed = before

@@ -10,13 +10,10 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from reelrl import seeding
-from reelrl.act.marl import (
-    benchmarl_adapter,  # noqa: F401  # before benchmarl
-    yaml_files,
-)
-from reelrl.act.marl.frozen_encoder import EMBEDDING, EncodeVideo
+from reelrl.act.marl import yaml_files
+from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING, EncodeVideo
+from reelrl.act.marl.benchmarl.models import clip_shape
 from reelrl.act.marl.task_config import DoomTaskConfig
-from reelrl.act.marl.video_model import clip_shape
 from reelrl.act.video.encoder import read_encoder_settings
 from reelrl.settings import config
 

@@ -1,6 +1,7 @@
-"""The one door to BenchMARL: makes 1.5.2 work on the torchrl we use. Import it before anything of `benchmarl`.
+"""What is made of BenchMARL's parts: task, models, training.
 
-BenchMARL is not on any list of dependencies (it asks for an `av` that is years old), so its absence has its own error.
+Whatever is imported from here, this file runs first: it makes BenchMARL 1.5.2 work on the torchrl that we use. BenchMARL
+is not on any list of dependencies (it asks for an `av` that is years old), so its absence has its own error.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def register() -> None:
     from benchmarl.environments import task_config_registry
     from benchmarl.models import model_config_registry
 
-    from reelrl.act.marl.actor import VideoPolicyModelConfig
-    from reelrl.act.marl.critic import VideoCentralCriticModelConfig
-    from reelrl.act.marl.task import DoomPettingZooTask
+    from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig
+    from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig
+    from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
 
     task_config_registry["doom_pettingzoo/doom_pz"] = DoomPettingZooTask.DOOM_PZ
     model_config_registry["video_policy"] = VideoPolicyModelConfig

@@ -9,18 +9,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from reelrl.act.marl.assembly import DoomTraining, Parts
-from reelrl.act.marl.contrastive_objective import ContrastiveTerm
-from reelrl.act.marl.optimiser_state import KeepOptimisers
+from benchmarl.experiment import Experiment
+from benchmarl.experiment.logger import Logger
+
+from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm
+from reelrl.act.marl.benchmarl.optimiser_state import KeepOptimisers
+from reelrl.act.marl.settings import DoomTraining, Parts
 from reelrl.agents import state_tree
 from reelrl.content.write.film import write_film
 from reelrl.errors import ConfigError
 from reelrl.runs.checkpoints import restoring
 from reelrl.runs.progress import spaced
 from reelrl.runs.saving import Saving
-
-from benchmarl.experiment import Experiment  # isort: skip
-from benchmarl.experiment.logger import Logger  # isort: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

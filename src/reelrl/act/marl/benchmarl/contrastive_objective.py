@@ -13,19 +13,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from benchmarl.experiment.callback import Callback
 
 from reelrl.act.location.model.contrastive_loss import CrossEgoContrastive
-from reelrl.act.marl import benchmarl_adapter  # noqa: F401  # before benchmarl
-from reelrl.act.marl.video_model import VideoReader
-
-from benchmarl.experiment.callback import Callback  # isort: skip
+from reelrl.act.marl.benchmarl.models import VideoReader
 
 if TYPE_CHECKING:
     from tensordict import TensorDictBase
     from torch import Tensor, nn
     from torch.utils.hooks import RemovableHandle
 
-    from reelrl.act.marl.assembly import ContrastiveTermSettings
+    from reelrl.act.marl.settings import ContrastiveTermSettings
 
 OBJECTIVE = "loss_objective"  # as PPO's losses call it
 STATE = "contrastive"

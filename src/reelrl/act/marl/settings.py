@@ -57,7 +57,7 @@ class Parts:
     """
 
     def __init__(self, settings: DoomTraining, *, encode_at_collection: bool = True) -> None:
-        from reelrl.act.marl.benchmarl_adapter import register
+        from reelrl.act.marl.benchmarl import register
 
         register()
         if settings.contrastive.weight:
@@ -128,7 +128,7 @@ def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:
 
 
 def task(given: dict[str, Any]) -> Any:
-    from reelrl.act.marl.task import DoomPettingZooTask
+    from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
     from reelrl.act.marl.task_config import DoomTaskConfig
 
     yaml_files.require_keys(given, yaml_files.field_names(DoomTaskConfig), "task")
@@ -179,7 +179,7 @@ def _usual(name: str) -> dict[str, Any]:
 
 
 def _algorithm_class(name: str) -> Any:
-    from reelrl.act.marl.benchmarl_adapter import algorithms
+    from reelrl.act.marl.benchmarl import algorithms
 
     known = algorithms()
     if name not in known:

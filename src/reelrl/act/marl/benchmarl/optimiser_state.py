@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reelrl import seeding
-from reelrl.act.marl import benchmarl_adapter  # noqa: F401  # before benchmarl
+from benchmarl.experiment.callback import Callback
 
-from benchmarl.experiment.callback import Callback  # isort: skip
+from reelrl import seeding
 
 
 class KeepOptimisers(Callback):  # type: ignore[misc]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from reelrl.act.marl.frozen_encoder import EMBEDDING
+from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
 from reelrl.act.video.encoder import (
     ClipShape,
     VideoEncoder,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from reelrl.act.marl import benchmarl_adapter  # noqa: F401  # before torchrl's users
 from reelrl.act.video.encoder import ClipShape, VideoEncoderSettings, encode_frozen, frozen_video_encoder
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from reelrl.act.marl import benchmarl_adapter  # noqa: F401  # before benchmarl
-from reelrl.act.marl.video_model import VideoReader, check_head, head
+from reelrl.act.marl.benchmarl.models import VideoReader, check_head, head
 from reelrl.act.marl.yaml_files import model_yaml
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
