@@ -19,7 +19,7 @@ from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig
 from reelrl.act.doom import engines, match, ports
 from reelrl.act.doom.player_group import PlayerGroup
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.doom.shared_memory import SharedPictures
+from reelrl.act.doom.shared_memory import MatchMemory
 from reelrl.cli.main import main
 from reelrl.errors import ContentError, GameError, ReelError
 from tests.act.makers import NO_OP, Footprint, coop_env, engine_of, footprint, small_config, together
@@ -237,7 +237,7 @@ def test_the_doctor_finds_what_a_dead_trainer_left_and_removes_it_when_asked(
     folder = Path(tempfile.mkdtemp(prefix=f"{engines.FOLDER_PREFIX}{ended.pid}-"))
     config = small_config(1)
     path = scenario.prepare("nine_rooms", folder)
-    memory = SharedPictures(1, *config.picture_size)
+    memory = MatchMemory(1, *config.picture_size)
     group = PlayerGroup([match._part(config, 0, 0, ports.free_port(), path, folder, vizdoom.exe_path)], memory, [0])
     group.hear(HANG_S)
     held = footprint(group.pids)

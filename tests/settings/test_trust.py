@@ -25,7 +25,7 @@ def trainings() -> dict[str, Any]:
     """The settings of every train command."""
     from reelrl.act.location.frame_reader.train import FrameReaderTraining
     from reelrl.act.location.train import LocationTraining
-    from reelrl.act.marl.assembly import load
+    from reelrl.act.marl.settings import load
     from reelrl.encode.minigop.train import MiniGopTraining
     from reelrl.encode.superblock.train import SuperblockTraining
     from reelrl.see.train import AutoEncoderTraining
@@ -121,7 +121,7 @@ def test_resuming_a_run_runs_nothing_that_it_names(
 
 @pytest.mark.parametrize("part", ["task", "actor", "critic", "experiment"])
 def test_the_files_of_a_doom_training_name_nothing_foreign(canary: Canary, part: str) -> None:
-    from reelrl.act.marl import assembly as doom_training
+    from reelrl.act.marl import settings as doom_training
     from reelrl.act.marl import yaml_files
 
     plain = yaml_files.read(yaml_files.SHIPPED[part])
@@ -137,7 +137,7 @@ def test_the_files_of_a_doom_training_name_nothing_foreign(canary: Canary, part:
 def test_activations_come_from_torch(canary: Canary) -> None:
     from torch import nn
 
-    from reelrl.act.marl.actor import VideoPolicyModelConfig
+    from reelrl.act.marl.benchmarl.models import VideoPolicyModelConfig
     from reelrl.act.marl.yaml_files import ACTOR
 
     yaml = canary.folder / "mine.yaml"

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from reelrl.act.location.model.net import CrossEgoVideoLocationNet as CrossEgoVideoLocationNet
     from reelrl.act.location.model.settings import ContrastiveSettings as ContrastiveSettings
     from reelrl.act.location.model.settings import LocationNetSettings as LocationNetSettings
-    from reelrl.act.marl.benchmarl.actor import VideoPolicyModel as VideoPolicyModel
-    from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig as VideoPolicyModelConfig
-    from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModel as VideoCentralCriticModel
-    from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig as VideoCentralCriticModelConfig
-    from reelrl.act.marl.benchmarl.optimiser_state import KeepOptimisers as KeepOptimisers
+    from reelrl.act.marl.benchmarl.models import VideoCentralCriticModel as VideoCentralCriticModel
+    from reelrl.act.marl.benchmarl.models import VideoCentralCriticModelConfig as VideoCentralCriticModelConfig
+    from reelrl.act.marl.benchmarl.models import VideoPolicyModel as VideoPolicyModel
+    from reelrl.act.marl.benchmarl.models import VideoPolicyModelConfig as VideoPolicyModelConfig
     from reelrl.act.marl.benchmarl.task import DoomPettingZooEnv as DoomPettingZooEnv
     from reelrl.act.marl.benchmarl.task import DoomPettingZooTask as DoomPettingZooTask
+    from reelrl.act.marl.benchmarl.train import KeepOptimisers as KeepOptimisers
     from reelrl.act.marl.task_config import DoomTaskConfig as DoomTaskConfig
     from reelrl.act.recording.maps import MapPlan as MapPlan
     from reelrl.act.recording.reader import MatchData as MatchData
@@ -43,18 +43,18 @@ _HOMES = {
     "DoomPettingZooEnv": "marl.benchmarl.task",
     "DoomPettingZooTask": "marl.benchmarl.task",
     "DoomTaskConfig": "marl.task_config",
-    "KeepOptimisers": "marl.benchmarl.optimiser_state",
+    "KeepOptimisers": "marl.benchmarl.train",
     "LocationNetSettings": "location.model.settings",
     "MapPlan": "recording.maps",
     "MatchData": "recording.reader",
     "Rewards": "doom.settings",
     "VZCoopConfig": "doom.settings",
-    "VideoCentralCriticModel": "marl.benchmarl.critic",
-    "VideoCentralCriticModelConfig": "marl.benchmarl.critic",
+    "VideoCentralCriticModel": "marl.benchmarl.models",
+    "VideoCentralCriticModelConfig": "marl.benchmarl.models",
     "VideoEncoder": "video.encoder",
     "VideoEncoderSettings": "video.encoder",
-    "VideoPolicyModel": "marl.benchmarl.actor",
-    "VideoPolicyModelConfig": "marl.benchmarl.actor",
+    "VideoPolicyModel": "marl.benchmarl.models",
+    "VideoPolicyModelConfig": "marl.benchmarl.models",
     "VizDoomCoopParallelEnv": "doom.env",
     "make_video_encoder": "video.encoder",
 }

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis.strategies import floats
 
 from reelrl.act import Rewards, VizDoomCoopParallelEnv, VZCoopConfig
-from reelrl.act.doom.game_facts import COLUMN, FACTS, team_reward
+from reelrl.act.doom.env import team_reward
 from reelrl.act.doom.scenarios import find as scenario
 from reelrl.act.doom.scenarios import nine_rooms, wad
+from reelrl.act.doom.shared_memory import COLUMN, FACTS
 from reelrl.errors import ConfigError, ContentError
 from reelrl.settings import config
 
@@ -127,7 +128,7 @@ amounts = floats(-100, 100)
 def test_a_step_earns_the_weighted_sum_of_what_happened(**weights: float) -> None:
     before = np.zeros((2, len(FACTS)))
     after = before.copy()
-    after[:, COLUMN["KILLCOUNT"]] = 3  # the level's count, told to both
+    after[:, COLUMN["KILLCOUNT"]] = 3  # the level's count, which both have
     after[:, COLUMN["HITCOUNT"]] = 5, 1
     after[:, COLUMN["DEATHCOUNT"]] = 1, 1
     after[:, COLUMN["DAMAGE_TAKEN"]] = 10, 30

@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 
 from reelrl.act.marl import settings as doom_training
-from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm, near
+from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm, negatives_too_near
 from reelrl.act.marl.benchmarl.train import STAGE, DoomExperiment
 from reelrl.act.marl.settings import ContrastiveTermSettings
 from reelrl.agents import state_tree
@@ -78,7 +78,7 @@ def test_the_objective_grows_by_the_weighted_term_of_the_living(experiment: Any)
     with loss.actor_network_params.to_module(loss.actor_network):
         views, _ = policy.eyes(batch)
     alive, moments = batch["player", "alive"], batch["player", "moment"]
-    plain = term.modules["player"](views[alive], moments[alive], near(moments[alive], 1))
+    plain = term.modules["player"](views[alive], moments[alive], negatives_too_near(moments[alive], 1))
     of_a_pair = plain.loss.item() / (alive.sum().item() - 1)
     assert with_term["loss_contrastive"].item() == pytest.approx(of_a_pair)
     hooks = loss._forward_hooks.copy()
@@ -109,7 +109,7 @@ def test_near_in_time_is_neither_the_same_moment_nor_another_match() -> None:
     term.on_batch_collected(batch)
     moments = batch["player", "moment"].flatten()
     assert len(moments.unique()) == 6
-    first, second = near(moments, 2)[:3], near(moments, 2)[3:]
+    first, second = negatives_too_near(moments, 2)[:3], negatives_too_near(moments, 2)[3:]
     assert first[:, :3].tolist() == [[i != j for j in range(3)] for i in range(3)]
     assert not first[:, 3:].any()
     assert not second[:, :3].any()

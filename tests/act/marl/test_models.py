@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 import torch
 from tensordict import TensorDict
+from torchrl.data import Composite, Unbounded, UnboundedDiscrete
 
-from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig
-from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
+from reelrl.act.marl.benchmarl.models import VideoCentralCriticModelConfig, VideoPolicyModelConfig
 from reelrl.errors import ConfigError
-
-from torchrl.data import Composite, Unbounded, UnboundedDiscrete  # isort: skip
 
 AGENTS, FRAMES, HEIGHT, WIDTH, ACTIONS = 2, 2, 24, 32, 5
 ENCODER = {"model_type": "cnn", "channels": [4, 4], "embed_dim": 8}

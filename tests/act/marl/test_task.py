@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torchrl.envs import Compose, TransformedEnv
 
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
+from reelrl.act.marl.benchmarl.parts import Parts
 from reelrl.act.marl.benchmarl.task import GROUP, DoomPettingZooTask
-from reelrl.act.marl.settings import Parts
 from reelrl.act.video.encoder import frozen_video_encoder
 from reelrl.errors import ConfigError
 from tests.act.marl.small_training import small_training
-
-from torchrl.envs import Compose, TransformedEnv  # isort: skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,6 +15,7 @@ from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_en
 from reelrl.act.marl import settings as doom_training
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
 from reelrl.act.marl.benchmarl.models import VideoReader
+from reelrl.act.marl.benchmarl.parts import make_algorithm
 from reelrl.act.marl.benchmarl.train import STAGE, DoomExperiment
 from reelrl.agents import state_tree
 from reelrl.errors import ConfigError
@@ -171,7 +172,7 @@ def test_an_unknown_algorithm_is_refused_by_name() -> None:
 
 def test_qmix_which_needs_a_state_is_refused() -> None:
     with pytest.raises(ConfigError, match="use vdn or mappo"):
-        doom_training.algorithm("qmix", {})
+        make_algorithm("qmix", {})
 
 
 def test_continuous_algorithms_are_refused() -> None:

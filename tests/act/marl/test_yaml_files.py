@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from benchmarl.algorithms import MappoConfig
+from benchmarl.experiment import ExperimentConfig
 
-from reelrl.act.marl import benchmarl, yaml_files
 from reelrl.act.marl import settings as doom_training
-from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig
-from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig
+from reelrl.act.marl import yaml_files
+from reelrl.act.marl.benchmarl import register
+from reelrl.act.marl.benchmarl.models import VideoCentralCriticModelConfig, VideoPolicyModelConfig
 from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
 from reelrl.act.marl.checks import check_files
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.errors import ConfigError
-
-from benchmarl.algorithms import MappoConfig  # isort: skip
-from benchmarl.experiment import ExperimentConfig  # isort: skip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +86,7 @@ def test_names_are_registered_with_benchmarl() -> None:
     from benchmarl.environments import task_config_registry
     from benchmarl.models import model_config_registry
 
-    benchmarl.register()
+    register()
     assert task_config_registry["doom_pettingzoo/doom_pz"] is DoomPettingZooTask.DOOM_PZ
     assert model_config_registry["video_policy"] is VideoPolicyModelConfig
 

@@ -10,10 +10,10 @@ import numpy as np
 from gymnasium import spaces
 
 from reelrl import seeding
-from reelrl.act.doom.game_facts import COLUMN, team_reward
 from reelrl.act.doom.match import Match
 from reelrl.act.doom.player_process import GOAL_REACHED, WENT_ON
 from reelrl.act.doom.settings import VZCoopConfig
+from reelrl.act.doom.shared_memory import COLUMN
 from reelrl.errors import ConfigError, GameError, MissingExtra
 from reelrl.names import did_you_mean
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from reelrl.act.doom.settings import Rewards
 
     Observation = NDArray[np.uint8] | dict[str, NDArray[Any]]
     PerAgent = dict[str, Any]
@@ -44,7 +46,11 @@ AUX_FACTS: dict[str, str | None] = {
     "angle": "ANGLE",
     "team_id": None,
 }
-_COUNTERS = ("KILLCOUNT", "DEATHCOUNT", "HITCOUNT", "DAMAGE_TAKEN")  # told from the episode's start
+_COUNTERS = ("KILLCOUNT", "DEATHCOUNT", "HITCOUNT", "DAMAGE_TAKEN")  # counted from the episode's start
+
+# Counters, by the setting that weighs them. The engine counts kills for the level: every player has the team's.
+_OF_EACH = {"hit": "HITCOUNT", "death": "DEATHCOUNT", "damage_taken": "DAMAGE_TAKEN", "scenario": "TOTAL_REWARD"}
+_OF_ALL = {"kill": "KILLCOUNT"}
 
 
 class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
@@ -231,6 +237,14 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
                 f"an action for {', '.join(map(str, strange))}, who does not play; the players are {self.agents}"
             )
         return [_action(agent, actions[agent]) for agent in self.agents]
+
+
+def team_reward(before: NDArray[np.float64], after: NDArray[np.float64], weights: Rewards, *, goal: bool) -> float:
+    """What every player of the team earns by the step between two (players, facts) tables: the same for all."""
+    gained = after - before
+    earned = sum(getattr(weights, name) * gained[:, COLUMN[fact]].sum() for name, fact in _OF_EACH.items())
+    earned += sum(getattr(weights, name) * gained[:, COLUMN[fact]].max() for name, fact in _OF_ALL.items())
+    return float(earned + weights.goal * goal)
 
 
 def _action(agent: str, value: Any) -> int:

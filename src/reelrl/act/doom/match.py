@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.act.doom import engines, ports
-from reelrl.act.doom.game_facts import COLUMN
 from reelrl.act.doom.player_group import PlayerGroup
 from reelrl.act.doom.player_process import DIE, GOAL_REACHED, HOLD, NEW_EPISODE, SHOW, TIME_OVER, WENT_ON, Part
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.doom.shared_memory import SharedPictures
+from reelrl.act.doom.shared_memory import COLUMN, MatchMemory
 from reelrl.errors import GameError, MissingExtra
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Match:
     ) -> None:
         self.config = config
         folder = engines.match_folder()
-        self._memory = SharedPictures(config.num_players, *config.picture_size, sightings=sightings)
+        self._memory = MatchMemory(config.num_players, *config.picture_size, sightings=sightings)
         self._clean = weakref.finalize(self, _clean, os.getpid(), self._memory, folder)
         try:
             self._players = _meet(config, seed, folder, self._memory, sightings, own_colours, survey)
@@ -157,7 +156,7 @@ def _meet(
     config: VZCoopConfig,
     seed: int,
     folder: Path,
-    memory: SharedPictures,
+    memory: MatchMemory,
     sightings: bool,
     own_colours: bool,
     survey: Path | None,
@@ -237,7 +236,7 @@ def _engine_that_dies_with_its_player(folder: Path) -> str:
     return str(script)
 
 
-def _clean(owner: int, memory: SharedPictures, folder: Path) -> None:
+def _clean(owner: int, memory: MatchMemory, folder: Path) -> None:
     memory.close()
     if os.getpid() == owner:  # and not a fork of it
         shutil.rmtree(folder, ignore_errors=True)

@@ -25,7 +25,7 @@ from reelrl.errors import GameError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reelrl.act.doom.shared_memory import SharedPictures
+    from reelrl.act.doom.shared_memory import MatchMemory
 
 _LAST_WORDS = 600
 _GRACE_S = 5.0  # for killed engines to be gone: some milliseconds on an idle machine
@@ -34,7 +34,7 @@ _GRACE_S = 5.0  # for killed engines to be gone: some milliseconds on an idle ma
 class PlayerGroup:
     """One process per part, in the order of `parts`; `numbers` are the players they turn out to be."""
 
-    def __init__(self, parts: Sequence[Part], memory: SharedPictures, start_order: Sequence[int]) -> None:
+    def __init__(self, parts: Sequence[Part], memory: MatchMemory, start_order: Sequence[int]) -> None:
         self.numbers = list(range(len(parts)))
         self._folders = [Path(part.folder) / f"player_{part.player}" for part in parts]
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -96,7 +96,7 @@ class PlayerGroup:
         except OSError:
             return b""
 
-    def _start(self, index: int, part: Part, memory: SharedPictures) -> None:
+    def _start(self, index: int, part: Part, memory: MatchMemory) -> None:
         folder = self._folders[index]
         folder.mkdir(exist_ok=True)
         ours, theirs = socket.socketpair()
@@ -135,7 +135,7 @@ class PlayerGroup:
 
 
 def _end(
-    owner: int, children: dict[int, subprocess.Popen[bytes]], sockets: dict[int, socket.socket], memory: SharedPictures
+    owner: int, children: dict[int, subprocess.Popen[bytes]], sockets: dict[int, socket.socket], memory: MatchMemory
 ) -> None:
     """Kill players and engines, and remove the engines' files."""
     mine = os.getpid() == owner  # and not a fork's

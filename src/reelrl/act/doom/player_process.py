@@ -26,9 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reelrl.act.doom.engines import remove_shared_memory
-from reelrl.act.doom.game_facts import GAME_VARIABLES
-from reelrl.act.doom.shared_memory import SharedPictures
-from reelrl.act.doom.sightings import Sightings, survey
+from reelrl.act.doom.shared_memory import GAME_VARIABLES, MatchMemory, SightingsWriter
 
 if TYPE_CHECKING:
     import vizdoom
@@ -74,7 +72,7 @@ class Part(NamedTuple):
 class Player:
     """An engine and the memory that its pictures go to."""
 
-    def __init__(self, part: Part, memory: SharedPictures) -> None:
+    def __init__(self, part: Part, memory: MatchMemory) -> None:
         import vizdoom
 
         self._part = part
@@ -82,10 +80,10 @@ class Player:
         self._variables = [getattr(vizdoom.GameVariable, name) for name in GAME_VARIABLES]
         self._game = _game(part)
         self._sightings = (
-            Sightings(memory.sightings[part.player], tells_enemies=not part.player) if part.sightings else None
+            SightingsWriter(memory.sightings[part.player], all_enemies=not part.player) if part.sightings else None
         )
         if self._sightings:
-            self._sightings.ask(self._game)
+            self._sightings.prepare(self._game)
         # Time is kept here: the engine would stop at its limit, and nobody could die to begin anew in full health.
         self._last_tic = min(self._game.get_episode_timeout() or math.inf, part.last_tic or math.inf)
         self._game.set_episode_timeout(0)
@@ -96,7 +94,7 @@ class Player:
             number = int(self._game.get_game_variable(vizdoom.GameVariable.PLAYER_NUMBER))
             self._game.send_game_command(f"colorset {number}")
         if part.survey:
-            survey(self._game, Path(part.survey))
+            write_sectors(self._game, Path(part.survey))
         self._show()
 
     def obey(self, order: bytes, action: int) -> bytes:
@@ -164,7 +162,21 @@ def _game(part: Part) -> vizdoom.DoomGame:
     return game
 
 
-def _watch(connection: socket.socket, part: Part, memory: SharedPictures) -> None:
+def write_sectors(game: vizdoom.DoomGame, path: Path) -> None:
+    """The map's sectors: floor and ceiling heights, and lines as [x1, y1, x2, y2, whether it blocks]."""
+    state = game.get_state()
+    sectors = [
+        {
+            "floor": sector.floor_height,
+            "ceiling": sector.ceiling_height,
+            "lines": [[line.x1, line.y1, line.x2, line.y2, line.is_blocking] for line in sector.lines],
+        }
+        for sector in state.sectors or ()
+    ]
+    path.write_text(json.dumps(sectors))
+
+
+def _watch(connection: socket.socket, part: Part, memory: MatchMemory) -> None:
     """Tell the match the engine's id as soon as there is one, and end everything when the match is gone."""
     gone = select.poll()
     gone.register(connection, select.POLLRDHUP)
@@ -174,7 +186,7 @@ def _watch(connection: socket.socket, part: Part, memory: SharedPictures) -> Non
         found = re.search(r"/dev/shm/ViZDoom(?:MQCtr|MQDoom|SM)(\w+)", Path("/proc/self/maps").read_text())
         if found and not identity:
             identity = found[1]
-            memory.tell_engine(part.player, identity)
+            memory.set_engine_id(part.player, identity)
     if identity:
         remove_shared_memory(identity)
     shutil.rmtree(part.folder, ignore_errors=True)
@@ -189,7 +201,7 @@ def main(connection_fd: int, memory_fd: int, part: Part) -> None:
     for descriptor in (connection_fd, memory_fd):
         os.set_inheritable(descriptor, False)
     connection = socket.socket(fileno=connection_fd)
-    memory = SharedPictures(part.players, *part.picture_size, memory_fd, sightings=part.sightings)
+    memory = MatchMemory(part.players, *part.picture_size, memory_fd, sightings=part.sightings)
     threading.Thread(target=_watch, args=(connection, part, memory), daemon=True).start()
     with suppress(BrokenPipeError, ConnectionResetError):
         try:

@@ -1,35 +1,68 @@
-"""Memory that a match and its players share: per player the engine's id, a row of facts and the newest picture.
+"""What a match and its players share: engine's id, row of facts, rows of sightings and newest picture of each player.
 
-A match that is recorded also has rows of sightings.
+    ids (players)   |   facts, then sightings (players, numbers as float64)   |   pictures (players, 3, height, width)
 
-It has no name in the file system, only descriptors, so it is gone with the last process that holds one, however that
-process ends.
+The memory has no name in the file system, only descriptors, so it is gone with the last process that holds one, however
+that process ends.
+
+A fact is a number about a player, in the order of `FACTS`. A sighting is a row of numbers about an enemy or a mate:
+what it is, the engine's id of it, and where it stands. The engine knows whether a thing has at least one pixel on the
+screen, so nobody is "seen" through a wall. Ids differ between the engines of one match, except over time within one;
+across engines a thing is known by where it stands.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reelrl.act.doom import sightings as seen
-from reelrl.act.doom.game_facts import FACTS
+if TYPE_CHECKING:
+    import vizdoom
+    from numpy.typing import NDArray
+
+# ViZDoom's game variables of the same name.
+GAME_VARIABLES = (
+    "HEALTH",
+    "ARMOR",
+    "SELECTED_WEAPON_AMMO",
+    "KILLCOUNT",
+    "DEATHCOUNT",
+    "HITCOUNT",
+    "DAMAGE_TAKEN",
+    "POSITION_X",
+    "POSITION_Y",
+    "POSITION_Z",
+    "ANGLE",
+    "DEAD",
+    "PLAYER_NUMBER",
+)
+FACTS = (*GAME_VARIABLES, "EPISODE_TIME", "TOTAL_REWARD")  # in tics; what the scenario's own script has given so far
+COLUMN = {name: index for index, name in enumerate(FACTS)}
+
+# Kinds of sightings; 0 is an empty row. All enemies, dead or alive, are in one player's rows alone: each engine knows
+# them.
+ENEMY, DEAD_ENEMY, ENEMY_ON_SCREEN, MATE_ON_SCREEN = 1, 2, 3, 4
+SIGHTING_COLUMNS = ("kind", "id", "x", "y", "z")
+MOST_SIGHTINGS = 512
 
 _ID_BYTES = 64
+_KINDS = {"Monster": ENEMY_ON_SCREEN, "Player": MATE_ON_SCREEN}  # by the engine's own word
 
 
-class SharedPictures:
-    """Engine ids, `facts` (players, facts), `sightings` (players, MOST or 0, columns) and `pictures` (players, 3,
-    height, width) in one piece of memory.
+class MatchMemory:
+    """Engine ids, `facts` (players, facts), `sightings` (players, MOST_SIGHTINGS or 0, columns) and `pictures` in one
+    piece of memory.
     """
 
     def __init__(
         self, players: int, height: int, width: int, descriptor: int | None = None, *, sightings: bool = False
     ) -> None:
         """New memory, or that of another process by its `descriptor`."""
-        rows = seen.MOST if sightings else 0
-        numbers = len(FACTS) + rows * len(seen.COLUMNS)  # of each player, as float64
+        rows = MOST_SIGHTINGS if sightings else 0
+        numbers = len(FACTS) + rows * len(SIGHTING_COLUMNS)  # of each player, as float64
         size = players * (_ID_BYTES + 8 * numbers + 3 * height * width)
         self.descriptor = os.memfd_create("reelrl-doom") if descriptor is None else descriptor
         if descriptor is None:
@@ -38,11 +71,11 @@ class SharedPictures:
         self._ids = np.frombuffer(memory, f"S{_ID_BYTES}", players)
         table = np.frombuffer(memory, np.float64, players * numbers, players * _ID_BYTES).reshape(players, numbers)
         self.facts = table[:, : len(FACTS)]
-        self.sightings = table[:, len(FACTS) :].reshape(players, rows, len(seen.COLUMNS), copy=False)
+        self.sightings = table[:, len(FACTS) :].reshape(players, rows, len(SIGHTING_COLUMNS), copy=False)
         self.pictures = np.frombuffer(memory, np.uint8, offset=players * (_ID_BYTES + 8 * numbers))
         self.pictures = self.pictures.reshape(players, 3, height, width)
 
-    def tell_engine(self, player: int, identity: str) -> None:
+    def set_engine_id(self, player: int, identity: str) -> None:
         self._ids[player] = identity.encode()
 
     def engine_id(self, player: int) -> str:
@@ -54,3 +87,39 @@ class SharedPictures:
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+class SightingsWriter:
+    """Writes what one engine knows into `rows` (MOST_SIGHTINGS, columns): who is on the screen, and where all enemies
+    are, if this is the player whose rows have them.
+    """
+
+    def __init__(self, rows: NDArray[np.float64], *, all_enemies: bool) -> None:
+        self._rows, self._all_enemies = rows, all_enemies
+        self._names: dict[int, str] = {}  # of enemies by id, while alive: the dead are named like any other gore
+
+    def prepare(self, game: vizdoom.DoomGame) -> None:
+        """Turn on what is needed, before the game starts."""
+        game.set_labels_buffer_enabled(True)
+        game.set_objects_info_enabled(self._all_enemies)
+        game.set_render_weapon(False)
+
+    def publish(self, state: vizdoom.GameState) -> None:
+        """Replace the rows by what is there now."""
+        rows = [
+            (kind, label.object_id, label.object_position_x, label.object_position_y, label.object_position_z)
+            for label in state.labels or ()
+            if (kind := _KINDS.get(label.object_category))
+        ]
+        self._names |= {thing.id: thing.name for thing in state.objects or () if thing.category == "Monster"}
+        enemies = [thing for thing in state.objects or () if thing.id in self._names]
+        # By name, so that one that looks different from the others has the same place in the list in every match.
+        for enemy in sorted(enemies, key=lambda enemy: (self._names[enemy.id], enemy.id)):
+            kind = ENEMY if enemy.category == "Monster" else DEAD_ENEMY
+            rows.append((kind, enemy.id, enemy.position_x, enemy.position_y, enemy.position_z))
+        if len(rows) > MOST_SIGHTINGS:
+            raise ValueError(
+                f"{len(rows)} enemies and players are there, {MOST_SIGHTINGS} can be recorded; use a smaller map"
+            )
+        self._rows[: len(rows)] = rows or 0
+        self._rows[len(rows) :] = 0

@@ -1,1 +1,1 @@
-"""Teams that learn to play: the BenchMARL task, actor, critic, training."""
+"""Teams that learn to play: settings and their checks, evaluation; what is made with BenchMARL is in `benchmarl`."""

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.marl import benchmarl, yaml_files
 from reelrl.act.marl import settings as doom_training
+from reelrl.act.marl import yaml_files
+from reelrl.act.marl.benchmarl import parts as benchmarl_parts
+from reelrl.act.marl.benchmarl import register
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.act.video.encoder import read_encoder_settings
 from reelrl.errors import ConfigError, ReelError
@@ -41,21 +43,21 @@ class Findings:
 def check_files(files: Mapping[str, str | Path | None], algorithm_name: str = "mappo") -> Findings:
     """Look into files by part: task, actor, critic, algorithm, experiment; None is the one that ships."""
     findings = Findings()
-    benchmarl.register()
-    usual = findings.attempt("algorithm", lambda: doom_training.load(algorithm_name=algorithm_name))
-    if usual is None:
+    register()
+    defaults = findings.attempt("algorithm", lambda: doom_training.load(algorithm_name=algorithm_name))
+    if defaults is None:
         return findings
-    found: dict[str, Any] = {"algorithm_name": algorithm_name}
+    given: dict[str, Any] = {"algorithm_name": algorithm_name}
     for part in yaml_files.SHIPPED:
         path = files.get(part)
-        found[part] = getattr(usual, part) if path is None else findings.attempt(part, yaml_files.read, path)
-    readable = {part: value for part, value in found.items() if value is not None}
+        given[part] = getattr(defaults, part) if path is None else findings.attempt(part, yaml_files.read, path)
+    readable = {part: value for part, value in given.items() if value is not None}
     _check_task(findings, readable.get("task"))
     for part in ("actor", "critic"):
         _check_model(findings, part, readable.get(part))
     _check_algorithm(findings, algorithm_name, readable.get("algorithm"), readable.get("experiment"))
-    if len(readable) == len(found) and not findings.problems:
-        _check_together(findings, doom_training.DoomTraining(**found))
+    if len(readable) == len(given) and not findings.problems:
+        _check_together(findings, doom_training.DoomTraining(**given))
     return findings
 
 
@@ -74,7 +76,7 @@ def _check_task(findings: Findings, given: dict[str, Any] | None) -> None:
 def _check_model(findings: Findings, part: str, given: dict[str, Any] | None) -> None:
     if given is None:
         return
-    findings.attempt(part, doom_training.model, given, part)
+    findings.attempt(part, benchmarl_parts.make_model, given, part)
     encoder = given.get("video_encoder_cfg")
     if not isinstance(encoder, dict):
         if "video_encoder_cfg" in given:
@@ -91,10 +93,10 @@ def _check_algorithm(
 ) -> None:
     built = None
     if algorithm is not None:
-        built = findings.attempt("algorithm", doom_training.algorithm, name, algorithm)
+        built = findings.attempt("algorithm", benchmarl_parts.make_algorithm, name, algorithm)
     if experiment is None:
         return
-    settings = findings.attempt("experiment", doom_training.experiment, experiment)
+    settings = findings.attempt("experiment", benchmarl_parts.make_experiment, experiment)
     if settings is None or built is None:
         return
     findings.attempt("experiment", settings.validate, built.on_policy())
@@ -114,7 +116,7 @@ def _check_batch(settings: Any, on_policy: bool) -> None:
 
 def _check_together(findings: Findings, settings: DoomTraining) -> None:
     """What only shows when the parts meet: keys and shapes, by building the models; no engine starts."""
-    parts = findings.attempt("task", doom_training.Parts, settings)
+    parts = findings.attempt("task", benchmarl_parts.Parts, settings)
     if parts is None:
         return
     specs = findings.attempt("task", _specs, parts.task)

@@ -1,4 +1,4 @@
-"""From settings to a BenchMARL experiment: plain mappings, as YAML files hold them, to BenchMARL's objects."""
+"""Settings of a training: plain mappings, as YAML files hold them. Needs neither torch nor BenchMARL to be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.act.marl import yaml_files
 from reelrl.errors import ConfigError
-from reelrl.names import did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,28 +49,6 @@ class DoomTraining:
     contrastive: ContrastiveTermSettings = field(default_factory=ContrastiveTermSettings)
 
 
-class Parts:
-    """BenchMARL's objects for a training; an error names the part that is wrong.
-
-    A frozen encoder that actor and critic share runs at collection, unless that is not wanted.
-    """
-
-    def __init__(self, settings: DoomTraining, *, encode_at_collection: bool = True) -> None:
-        from reelrl.act.marl.benchmarl import register
-
-        register()
-        if settings.contrastive.weight:
-            require_trainable_encoder(settings)
-        shared = shared_frozen_encoder(settings) if encode_at_collection else None
-        if shared is not None and settings.task.get("frozen_encoder") is None:
-            settings = replace(settings, task={**settings.task, "frozen_encoder": shared})
-        self.task = task(settings.task)
-        self.algorithm = algorithm(settings.algorithm_name, settings.algorithm)
-        self.actor = model(settings.actor, "actor")
-        self.critic = model(settings.critic, "critic")
-        self.experiment = experiment(settings.experiment)
-
-
 def load(
     *,
     algorithm_name: str = "mappo",
@@ -89,7 +66,7 @@ def load(
         task=yaml_files.read(task or yaml_files.TASK),
         actor=yaml_files.read(actor or yaml_files.ACTOR),
         critic=yaml_files.read(critic or yaml_files.CRITIC),
-        algorithm=yaml_files.read(algorithm) if algorithm else _usual(algorithm_name),
+        algorithm=yaml_files.read(algorithm or _algorithm_file(algorithm_name)),
         experiment=yaml_files.read(experiment or yaml_files.EXPERIMENT),
     )
 
@@ -127,61 +104,21 @@ def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:
     return dict(ours) if one == other and one.freeze_backbone else None
 
 
-def task(given: dict[str, Any]) -> Any:
-    from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
-    from reelrl.act.marl.task_config import DoomTaskConfig
-
-    yaml_files.require_keys(given, yaml_files.field_names(DoomTaskConfig), "task")
-    member: Any = DoomPettingZooTask.DOOM_PZ
-    return member.get_task(given)
+def with_frames(settings: DoomTraining, frames: int) -> DoomTraining:
+    """The settings with another length."""
+    return replace(settings, experiment={**settings.experiment, "max_n_frames": frames, "max_n_iters": None})
 
 
-def model(given: dict[str, Any], part: str) -> Any:
-    from benchmarl.models import model_config_registry
-
-    name = given.get("name")
-    if name not in ("video_policy", "video_central_critic"):
-        raise ConfigError(f"{part}: name is {name!r}; it is video_policy or video_central_critic")
-    if part == "actor" and name != "video_policy":
-        raise ConfigError(f"actor: name is {name!r}, which sees what all agents see; an actor is video_policy")
-    cls = model_config_registry[name]
-    return cls(**yaml_files.model_parameters(cls, name, given, part))
+def with_contrastive_weight(settings: DoomTraining, weight: float) -> DoomTraining:
+    """The settings with another weight of the cross-ego term."""
+    return replace(settings, contrastive=replace(settings.contrastive, weight=weight))
 
 
-def algorithm(name: str, given: dict[str, Any]) -> Any:
-    cls = _algorithm_class(name)
-    if name == "qmix":
-        raise ConfigError(
-            "qmix mixes by a global state of numbers, and Doom's players have video only; use vdn or mappo"
-        )
-    yaml_files.require_keys(given, yaml_files.field_names(cls), f"algorithm {name}")
-    return cls(**given)
-
-
-def experiment(given: dict[str, Any]) -> Any:
-    from benchmarl.experiment import ExperimentConfig
-
-    yaml_files.require_keys(given, yaml_files.field_names(ExperimentConfig), "experiment")
-    return ExperimentConfig(**given)
-
-
-def _usual(name: str) -> dict[str, Any]:
-    """Ours where we have one, else BenchMARL's own settings of an algorithm."""
+def _algorithm_file(name: str) -> Path:
+    """Ours where we have one, else BenchMARL's own."""
     ours = yaml_files.ALGORITHM.with_stem(name)
     if ours.is_file():
-        return yaml_files.read(ours)
-    from pathlib import Path
+        return ours
+    from reelrl.act.marl.benchmarl.parts import algorithm_file
 
-    import benchmarl
-
-    _algorithm_class(name)
-    return yaml_files.read(Path(benchmarl.__file__).parent / "conf" / "algorithm" / f"{name}.yaml")
-
-
-def _algorithm_class(name: str) -> Any:
-    from reelrl.act.marl.benchmarl import algorithms
-
-    known = algorithms()
-    if name not in known:
-        raise ConfigError(f"unknown algorithm {name!r}{did_you_mean(name, known)}")
-    return known[name]
+    return algorithm_file(name)

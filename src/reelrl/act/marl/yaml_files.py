@@ -32,9 +32,9 @@ SHIPPED = {"task": TASK, "actor": ACTOR, "critic": CRITIC, "algorithm": ALGORITH
 
 def read(path: str | Path) -> dict[str, Any]:
     """What a file holds, without the lines that are for hydra alone."""
-    found = config.read_yaml(path)
-    found.pop("defaults", None)
-    return found
+    content = config.read_yaml(path)
+    content.pop("defaults", None)
+    return content
 
 
 def field_names(cls: type) -> list[str]:

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.act.doom import sightings as seen
-from reelrl.act.doom.game_facts import COLUMN
+from reelrl.act.doom.shared_memory import (
+    COLUMN,
+    DEAD_ENEMY,
+    ENEMY,
+    ENEMY_ON_SCREEN,
+    MATE_ON_SCREEN,
+    SIGHTING_COLUMNS,
+)
 from reelrl.errors import ContentError
 from reelrl.storage.regular_files import RESULT_BYTES, read_regular
 
@@ -97,14 +103,14 @@ class Labels:
 def row_of(facts: Floats, sightings: Floats) -> Row:
     """The moment that a match's (players, facts) and (players, rows, columns) tell of."""
     position = facts[:, _POSITION]
-    told = sightings.reshape(-1, len(seen.COLUMNS))
+    rows = sightings.reshape(-1, len(SIGHTING_COLUMNS))
     enemies = {
-        int(each[1]): (each[2:5].copy(), bool(each[0] == seen.ENEMY))
-        for each in told[np.isin(told[:, 0], (seen.ENEMY, seen.DEAD_ENEMY))]
+        int(each[1]): (each[2:5].copy(), bool(each[0] == ENEMY))
+        for each in rows[np.isin(rows[:, 0], (ENEMY, DEAD_ENEMY))]
     }
     sees_mate = np.zeros((len(facts), len(facts)), bool)
     for player, things in enumerate(sightings):
-        for mate in things[things[:, 0] == seen.MATE_ON_SCREEN]:
+        for mate in things[things[:, 0] == MATE_ON_SCREEN]:
             distance = np.linalg.norm(position - mate[2:5], axis=1)
             distance[player] = np.inf
             if distance.min() <= _SAME_MATE:
@@ -123,7 +129,7 @@ def row_of(facts: Floats, sightings: Floats) -> Row:
 
 
 def _seen_enemies(things: Floats, enemies: dict[int, tuple[Floats, bool]]) -> frozenset[int]:
-    shown = things[things[:, 0] == seen.ENEMY_ON_SCREEN][:, 2:5]
+    shown = things[things[:, 0] == ENEMY_ON_SCREEN][:, 2:5]
     if not (len(shown) and enemies):
         return frozenset()
     names = list(enemies)

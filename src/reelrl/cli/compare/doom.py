@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:
-    from reelrl.act.marl.benchmarl.train import with_contrastive_weight, with_frames
+    from reelrl.act.marl.settings import with_contrastive_weight, with_frames
 
     return with_contrastive_weight(with_frames(train_doom.settings_from(args), args.frames), weight)
 

@@ -111,8 +111,7 @@ def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> 
 
 
 def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
-    from reelrl.act.marl.benchmarl.train import with_contrastive_weight, with_frames
-    from reelrl.act.marl.settings import DoomTraining
+    from reelrl.act.marl.settings import DoomTraining, with_contrastive_weight, with_frames
 
     if before := training.resumed(args, STAGE, DoomTraining):
         settings, seed = before

@@ -1,7 +1,7 @@
 """What is made of BenchMARL's parts: task, models, training.
 
-Whatever is imported from here, this file runs first: it makes BenchMARL 1.5.2 work on the torchrl that we use. BenchMARL
-is not on any list of dependencies (it asks for an `av` that is years old), so its absence has its own error.
+Whatever is imported from here, this file runs first: it makes BenchMARL 1.5.2 work on the torchrl that we use.
+BenchMARL is not on any list of dependencies (it asks for an `av` that is years old), so its absence has its own error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if not hasattr(_collectors, "SyncDataCollector"):
 
 _not_there = ReelError("benchmarl is not installed; run: pip install --no-deps benchmarl==1.5.2")
 _experiment = _import("benchmarl.experiment.experiment", _not_there)
-logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of every buffer
+logging.getLogger("torchrl").setLevel(logging.WARNING)  # it reports every buffer
 _experiment.tqdm = partial(_experiment.tqdm, disable=True)  # we show progress ourselves
 
 # torchrl 0.14 checks the shape of greedy actions, and takes the dimension of agents for one too many.
@@ -48,17 +48,9 @@ def register() -> None:
     from benchmarl.environments import task_config_registry
     from benchmarl.models import model_config_registry
 
-    from reelrl.act.marl.benchmarl.actor import VideoPolicyModelConfig
-    from reelrl.act.marl.benchmarl.critic import VideoCentralCriticModelConfig
+    from reelrl.act.marl.benchmarl.models import VideoCentralCriticModelConfig, VideoPolicyModelConfig
     from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
 
     task_config_registry["doom_pettingzoo/doom_pz"] = DoomPettingZooTask.DOOM_PZ
     model_config_registry["video_policy"] = VideoPolicyModelConfig
     model_config_registry["video_central_critic"] = VideoCentralCriticModelConfig
-
-
-def algorithms() -> dict[str, Any]:
-    """BenchMARL's algorithms by name: their config classes."""
-    from benchmarl.algorithms import algorithm_config_registry
-
-    return dict(algorithm_config_registry)

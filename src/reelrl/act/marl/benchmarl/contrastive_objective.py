@@ -91,16 +91,16 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
         """The losses of a minibatch with the term over views [batch, agents, width]."""
         alive, moments = batch.get((group, "alive")), batch.get((group, "moment"))
         moments = moments[alive]
-        found = self.modules[group](views[alive], moments, near(moments, self.settings.gap_steps))
+        answer = self.modules[group](views[alive], moments, negatives_too_near(moments, self.settings.gap_steps))
         # Of a pair, not of a row: how much the term weighs should not depend on the size of a minibatch.
-        loss = found.loss / max(len(moments) - 1, 1)
+        loss = answer.loss / max(len(moments) - 1, 1)
         losses.set(OBJECTIVE, losses.get(OBJECTIVE) + self.settings.weight * loss)
         losses.set("loss_contrastive", loss.detach())
-        losses.set("contrastive_top1", found.loss.new_tensor(found.retrieval.top1))
+        losses.set("contrastive_top1", answer.loss.new_tensor(answer.retrieval.top1))
         return losses
 
 
-def near(moments: Tensor, gap_steps: int) -> Tensor:
+def negatives_too_near(moments: Tensor, gap_steps: int) -> Tensor:
     """Pairs of views [N, N] so close in time that they show nearly the same, though not the same moment."""
     apart = (moments[:, None] - moments).abs()
     return (apart > 0) & (apart <= gap_steps)

@@ -28,8 +28,8 @@ from benchmarl.environments.common import Task, TaskClass
 from torchrl.envs import PettingZooWrapper
 
 GROUP = "player"
-# What is told of each player, for curves; all else in `info` would only fill the batch.
-TOLD = ("kills", "deaths", "hits", "damage_taken", "health")
+# What the infos of each player are reduced to, for curves; all else in `info` would only fill the batch.
+INFO_KEYS = ("kills", "deaths", "hits", "damage_taken", "health")
 
 
 class DoomWrapper(PettingZooWrapper):  # type: ignore[misc]
@@ -39,16 +39,16 @@ class DoomWrapper(PettingZooWrapper):  # type: ignore[misc]
 
     def _reset_parallel(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if not hasattr(self, "cached_reset_output_zero"):  # torchrl looks what infos there are
-            return {}, {agent: dict.fromkeys(TOLD, 0.0) for agent in self._env.possible_agents}
+            return {}, {agent: dict.fromkeys(INFO_KEYS, 0.0) for agent in self._env.possible_agents}
         if not self._started:
             kwargs = {"seed": self.seed, **kwargs}
             self._started = True
         observations, infos = super()._reset_parallel(**kwargs)
-        return observations, _told(infos)
+        return observations, _scalar_infos(infos)
 
     def _step_parallel(self, tensordict: TensorDictBase) -> tuple[Any, ...]:
         *answer, infos = super()._step_parallel(tensordict)
-        return (*answer, _told(infos))
+        return (*answer, _scalar_infos(infos))
 
     def render(self, **_: Any) -> Any:
         return self._env.render()
@@ -136,17 +136,17 @@ class DoomPettingZooTask(Task):  # type: ignore[misc]
     def get_from_yaml(self, path: str | None = None) -> DoomPettingZooEnv:
         """The task with the settings of a file; without one, with those that ship."""
         where = path or yaml_files.TASK
-        found = yaml_files.read(where)
-        yaml_files.require_keys(found, yaml_files.field_names(DoomTaskConfig), where)
-        return self.associated_class()(name=self.name, config=found)
+        given = yaml_files.read(where)
+        yaml_files.require_keys(given, yaml_files.field_names(DoomTaskConfig), where)
+        return self.associated_class()(name=self.name, config=given)
 
 
 def _settings(given: dict[str, Any]) -> DoomTaskConfig:
     return config.from_mapping(DoomTaskConfig, given, foreign=True)
 
 
-def _told(infos: dict[str, Any]) -> dict[str, Any]:
-    return {agent: {name: float(info[name]) for name in TOLD} for agent, info in infos.items()}
+def _scalar_infos(infos: dict[str, Any]) -> dict[str, Any]:
+    return {agent: {name: float(info[name]) for name in INFO_KEYS} for agent, info in infos.items()}
 
 
 def _only(env: EnvBase, *leaves: str) -> Composite:

@@ -6,15 +6,15 @@ import math
 import tempfile
 import warnings
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarl.experiment import Experiment
+from benchmarl.experiment.callback import Callback
 from benchmarl.experiment.logger import Logger
 
+from reelrl import seeding
 from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm
-from reelrl.act.marl.benchmarl.optimiser_state import KeepOptimisers
-from reelrl.act.marl.settings import DoomTraining, Parts
+from reelrl.act.marl.benchmarl.parts import Parts
 from reelrl.agents import state_tree
 from reelrl.content.write.film import write_film
 from reelrl.errors import ConfigError
@@ -25,9 +25,9 @@ from reelrl.runs.saving import Saving
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarl.experiment.callback import Callback
     from tensordict import TensorDictBase
 
+    from reelrl.act.marl.settings import DoomTraining
     from reelrl.runs.checkpoints import Checkpoint
     from reelrl.runs.folder import Run
 
@@ -148,14 +148,28 @@ class RunLogger(Logger):  # type: ignore[misc]
     def finish(self) -> None: ...
 
 
-def with_frames(settings: DoomTraining, frames: int) -> DoomTraining:
-    """The settings with another length."""
-    return replace(settings, experiment={**settings.experiment, "max_n_frames": frames, "max_n_iters": None})
+class KeepOptimisers(Callback):  # type: ignore[misc]
+    """What BenchMARL's checkpoints leave out: the optimisers' memory, and where chance stands.
 
+    experiment = Experiment(..., callbacks=[KeepOptimisers()])     # its own checkpoints hold them from then on
+    """
 
-def with_contrastive_weight(settings: DoomTraining, weight: float) -> DoomTraining:
-    """The settings with another weight of the cross-ego term."""
-    return replace(settings, contrastive=replace(settings.contrastive, weight=weight))
+    def on_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state_dict["optimisers"] = {
+            group: {name: optimiser.state_dict() for name, optimiser in by_loss.items()}
+            for group, by_loss in self.experiment.optimizers.items()
+        }
+        state_dict["chance"] = seeding.capture_globals()
+
+    def on_load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for group, by_loss in state_dict.get("optimisers", {}).items():
+            for name, state in by_loss.items():
+                self.experiment.optimizers[group][name].load_state_dict(state)
+        if "chance" in state_dict:
+            seeding.restore_globals(state_dict["chance"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # BenchMARL pickles its callbacks, and they hold the whole experiment
 
 
 def _callbacks(settings: DoomTraining) -> list[Callback]:
