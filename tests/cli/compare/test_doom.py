@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-from typing import TYPE_CHECKING
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,26 +16,46 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_weights_are_compared_seed_by_seed_and_trained_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changes = [word for change in FEW for word in ("--set", change)]
-    common = ["--frames", "12", "--output-dir", str(tmp_path), *changes]
-    assert main(["train", "doom", "--contrastive-weight", "0.5", "--seed", "1", *common]) == 0
-    command = ["compare", "doom", "--contrastive-weight", "0", "0.5", "--seeds", "2", "--episodes", "1"]
-    capsys.readouterr()
-    assert main([*command, "-o", str(tmp_path / "found.json"), *common]) == 0
-    told = capsys.readouterr().out
-    assert told.count("done   step 12") == 3  # one of the four was there already
-    assert "above 0" in told
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert [(one["contrastive_weight"], one["seed"]) for one in found["runs"]] == [(0, 0), (0.5, 0), (0, 1), (0.5, 1)]
-    base, other = found["weights"]
+FRAMES = ["--frames", "12", *(word for change in FEW for word in ("--set", change))]
+COMPARE = ["compare", "doom", "--contrastive-weight", "0", "0.5", "--seeds", "2", "--episodes", "1", *FRAMES]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A comparison, one of whose four runs was there before; with what was printed."""
+    root = tmp_path_factory.mktemp("compared")
+    common = ["--output-dir", str(root)]
+    assert main(["train", "doom", "--contrastive-weight", "0.5", "--seed", "1", *FRAMES, *common]) == 0
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main([*COMPARE, "-o", str(root / "compared.json"), *common]) == 0
+    return json.loads((root / "compared.json").read_text()) | {"printed": printed.getvalue()}
+
+
+def test_weights_are_compared_seed_by_seed_and_trained_once(compared: dict[str, Any]) -> None:
+    assert compared["printed"].count("done   step 12") == 3  # one of the four was there already
+    assert "above 0" in compared["printed"]
+    runs = compared["runs"]
+    assert [(run["contrastive_weight"], run["seed"]) for run in runs] == [(0, 0), (0.5, 0), (0, 1), (0.5, 1)]
+    base, other = compared["weights"]
     assert base["more"] is None
     assert base["contrastive_top1"] == [None, None]
-    differences = [found["runs"][i + 1]["returns"][0] - found["runs"][i]["returns"][0] for i in (0, 2)]
+    differences = [runs[i + 1]["returns"][0] - runs[i]["returns"][0] for i in (0, 2)]
     assert other["more_by_seed"] == pytest.approx(differences)
     mean, low, high = other["more"]
     assert mean == pytest.approx(sum(differences) / 2)
     assert low <= mean <= high
+
+
+@pytest.mark.slow
+def test_two_processes_train_and_play_to_the_same_figures(
+    compared: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "two.json"
+    assert main([*COMPARE, "--jobs", "2", "-o", str(out), "--output-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("done ") == 4
+    two = json.loads(out.read_text())
+    assert two["weights"] == compared["weights"]
+    assert [run["returns"] for run in two["runs"]] == [run["returns"] for run in compared["runs"]]
 
 
 def test_a_comparison_of_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,10 +41,13 @@ def test_a_run_is_resumed_watched_and_evaluated(runs: Path, capsys: pytest.Captu
     assert main(["watch", "doom", run, "-o", str(film)]) == 0
     assert "8 pictures" in capsys.readouterr().out
     assert film.read_bytes()[4:8] == b"ftyp"
-    assert main(["evaluate", "doom", run, "--episodes", "1", "--json"]) == 0
+    out = runs / "evaluation"
+    assert main(["evaluate", "doom", run, "--episodes", "1", "-o", str(out), "--json"]) == 0
     table = json.loads(capsys.readouterr().out)
     assert set(table) == {"chance", "sweep", run}
     assert table[run]["episodes"] == 1
+    assert json.loads((out / "summary.json").read_text())["teams"] == table
+    assert "0001-doom-mappo: return" in (out / "index.html").read_text()
 
 
 def test_files_that_init_writes_are_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from reelrl.act.doom.env import VizDoomCoopParallelEnv
     from reelrl.act.marl.settings import DoomTraining
+    from reelrl.runs.checkpoints import Checkpoint
     from reelrl.runs.folder import RunFolder
 
 
@@ -58,9 +59,7 @@ class TrainedTeam:
     def __init__(self, run: RunFolder, *, greedy: bool = False) -> None:
         from reelrl.act.marl.benchmarl.train import DoomExperiment
 
-        checkpoint = run.checkpoints.latest()
-        if checkpoint is None:
-            raise RunError(f"{run.folder} has no checkpoint yet; train it further")
+        checkpoint = require_checkpoint(run)
         # Encoders that are frozen are the model's own here: nobody collects.
         experiment = DoomExperiment(settings_of(run), run.seed, encode_at_collection=False)
         try:
@@ -89,7 +88,7 @@ class TrainedTeam:
 
 
 @dataclass(frozen=True)
-class Episode:
+class PlayedEpisode:
     """How one went: the sum of the team's rewards, steps, and the last infos' counters summed over players."""
 
     seed: int
@@ -99,7 +98,9 @@ class Episode:
     deaths: int
 
 
-def play(env: VizDoomCoopParallelEnv, team: Team, seed: int, each_step: Callable[[], None] = lambda: None) -> Episode:
+def play(
+    env: VizDoomCoopParallelEnv, team: Team, seed: int, each_step: Callable[[], None] = lambda: None
+) -> PlayedEpisode:
     """One episode in fresh engines, so that teams can be compared in the same match."""
     observations, infos = env.reset(seed=seed)
     team.reset(seed)
@@ -110,7 +111,7 @@ def play(env: VizDoomCoopParallelEnv, team: Team, seed: int, each_step: Callable
         reward += float(np.mean(list(rewards.values())))
         steps += 1
     kills = max(info["kills"] for info in infos.values())  # the engine counts them for the team
-    return Episode(seed, reward, steps, kills, sum(info["deaths"] for info in infos.values()))
+    return PlayedEpisode(seed, reward, steps, kills, sum(info["deaths"] for info in infos.values()))
 
 
 def settings_of(run: RunFolder) -> DoomTraining:
@@ -120,6 +121,14 @@ def settings_of(run: RunFolder) -> DoomTraining:
     if run.stage != "doom":
         raise ConfigError(f"{run.folder} is a run of `reel train {run.stage}`; give one of `reel train doom`")
     return run.settings(DoomTraining)
+
+
+def require_checkpoint(run: RunFolder) -> Checkpoint:
+    """A run's last checkpoint, which it must have for its team to play."""
+    checkpoint = run.checkpoints.latest()
+    if checkpoint is None:
+        raise RunError(f"{run.folder} has no checkpoint yet; train it further")
+    return checkpoint
 
 
 def make_env(settings: DoomTraining) -> VizDoomCoopParallelEnv:

@@ -1,7 +1,7 @@
 """Does the cross-ego term help a team to learn? Train with several weights of it, play the same matches, compare.
 
 reel compare doom --contrastive-weight 0 1 --seeds 3 --frames 12000
-reel compare doom --contrastive-weight 0 0.3 3 --set task.num_players=4 -o ablation.json
+reel compare doom --contrastive-weight 0 0.3 3 --set task.num_players=4 --jobs 4 -o ablation.json
 
 Weights are compared with the first one, seed by seed: equal seeds begin with equal networks and matches. Intervals are
 Student's over seeds. Runs that are there are used, and unfinished ones resumed: the same command goes on where it
@@ -10,24 +10,26 @@ was stopped.
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import sys
+from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.cli.train import doom as train_doom
-from reelrl.errors import ConfigError, RunError
+from reelrl.errors import ConfigError
 from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from reelrl.act.doom.teams import Episode
+    from reelrl.act.marl.compare import TrainingTask
     from reelrl.act.marl.settings import DoomTraining
-    from reelrl.runs.folder import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,29 +43,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
     add("--output-dir", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs are kept (default runs)")
     add("-o", "--out", type=Path, metavar="FILE", help="also write the figures there (JSON)")
+    options.add_jobs(parser, 1, "trainings, then matches, at the same time")
     options.add_seed(parser)
 
 
 def run(args: argparse.Namespace) -> None:
+    from reelrl.act.marl.compare import TrainingTask, compare, play
+    from reelrl.parallel import executor
+    from reelrl.runs.folder import RunFolder
+
     weights = list(dict.fromkeys(args.contrastive_weight))
     if len(weights) < 2 or args.seeds < 2 or args.episodes < 1:
         raise ConfigError(
             f"{len(weights)} weights, {args.seeds} seeds, {args.episodes} matches: a comparison needs two weights, "
             "two seeds and a match at least"
         )
+    keys = [(weight, seed) for seed in range(args.seed, args.seed + args.seeds) for weight in weights]
+    tasks = [TrainingTask(_settings(args, weight), seed, args.output_dir) for weight, seed in keys]
+    several = args.jobs != 1
     runs: dict[tuple[float, int], RunFolder] = {}
-    for seed in range(args.seed, args.seed + args.seeds):
-        for weight in weights:
-            try:
-                runs[weight, seed] = _trained(_settings(args, weight), seed, args.output_dir)
-            except KeyboardInterrupt:
-                output.next_command(shlex.join(["reel", *sys.argv[1:]]))
-                raise
-    report = _report(weights, runs, _play(runs, args.episodes, args.seed))
+    try:
+        with executor(args.jobs) as work:
+            for key, path in zip(keys, work.map(partial(_trained, quiet=several), tasks, name=_name), strict=True):
+                runs[key] = RunFolder(path)
+                if several:
+                    output.line("done", path, f"weight {key[0]:g}", f"seed {key[1]}")
+    except KeyboardInterrupt:
+        output.next_command(shlex.join(["reel", *sys.argv[1:]]))
+        raise
+    report = compare(weights, runs, play(runs, args.episodes, args.seed, args.jobs))
     report["command"] = shlex.join(["reel", *sys.argv[1:]])
     if args.out:
         write_atomic(args.out, json.dumps(report, indent=1) + "\n")
-    _tell(report)
+    _show(report)
 
 
 def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:
@@ -72,78 +84,21 @@ def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:
     return with_contrastive_weight(with_frames(train_doom.settings_from(args), args.frames), weight)
 
 
-def _trained(settings: DoomTraining, seed: int, root: Path) -> RunFolder:
-    """The run with these settings and seed, trained to its end."""
-    from reelrl.runs.folder import RunFolder
-
-    run = _find(settings, seed, root)
-    last = None if run is None else run.checkpoints.latest()
-    if run is None or last is None or last.step < settings.experiment["max_n_frames"]:
-        return RunFolder(train_doom.train(settings, seed, root=root, resume=run.folder if run else None))
-    return run
-
-
-def _find(settings: DoomTraining, seed: int, root: Path) -> RunFolder | None:
-    from reelrl.act.marl.settings import DoomTraining
-    from reelrl.runs.folder import META, RunFolder
-
-    for path in sorted(root.glob(f"*/{META}")):
-        run = RunFolder(path.parent)
-        try:
-            same = run.stage == "doom" and run.seed == seed and run.settings(DoomTraining) == settings
-        except (RunError, ConfigError):  # of another version, or damaged: not ours
-            continue
-        if same:
-            return run
-    return None
+def _trained(task: TrainingTask, *, quiet: bool) -> Path:
+    """The folder of the run with these settings and seed, trained to its end."""
+    run = task.run()
+    if run is not None and task.is_done(run):
+        return run.folder
+    # The lines of several trainings at once would be a muddle: each says only that it is done.
+    with redirect_stdout(io.StringIO()) if quiet else nullcontext():
+        return train_doom.train(task.settings, task.seed, root=task.root, resume=run.folder if run else None)
 
 
-def _play(runs: dict[tuple[float, int], RunFolder], episodes: int, seed: int) -> dict[str, list[Episode]]:
-    from reelrl.act.doom.teams import TrainedTeam, settings_of
-    from reelrl.cli.evaluate.doom import play_all
-
-    teams = {str(run.folder): TrainedTeam(run) for run in runs.values()}
-    return play_all(settings_of(next(iter(runs.values()))), teams, episodes, seed)
+def _name(task: TrainingTask) -> str:
+    return f"weight {task.settings.contrastive.weight:g}, seed {task.seed}"
 
 
-def _report(
-    weights: Sequence[float], runs: dict[tuple[float, int], RunFolder], played: dict[str, list[Episode]]
-) -> dict[str, Any]:
-    import numpy as np
-
-    from reelrl.report.intervals import seeds_interval
-
-    seeds = list(dict.fromkeys(seed for _, seed in runs))
-    returns = {key: [round(episode.reward, 4) for episode in played[str(run.folder)]] for key, run in runs.items()}
-    of_seed = {weight: np.array([np.mean(returns[weight, seed]) for seed in seeds]) for weight in weights}
-    rows = []
-    for weight in weights:
-        kills = [episode.kills for seed in seeds for episode in played[str(runs[weight, seed].folder)]]
-        more = of_seed[weight] - of_seed[weights[0]]
-        rows.append(
-            {
-                "contrastive_weight": weight,
-                "return": list(seeds_interval(of_seed[weight])),
-                "more": None if weight == weights[0] else list(seeds_interval(more)),
-                "more_by_seed": more.tolist(),
-                "kills": float(np.mean(kills)),
-                "contrastive_top1": [_last_top1(runs[weight, seed]) for seed in seeds],
-            }
-        )
-    each = [
-        {"contrastive_weight": weight, "seed": seed, "run": str(run.folder), "returns": returns[weight, seed]}
-        for (weight, seed), run in runs.items()
-    ]
-    return {"weights": rows, "runs": each}
-
-
-def _last_top1(run: RunFolder) -> float | None:
-    """How often a teammate's view was the nearest, in the last iteration that tells it."""
-    told = [line["train/player/contrastive_top1"] for line in run.metrics() if "train/player/contrastive_top1" in line]
-    return told[-1] if told else None
-
-
-def _tell(report: dict[str, Any]) -> None:
+def _show(report: dict[str, Any]) -> None:
     base = report["weights"][0]["contrastive_weight"]
     for row in report["weights"]:
         figures = [f"return {_text(row['return'])}", f"kills {row['kills']:.1f}"]

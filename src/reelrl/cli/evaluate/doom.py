@@ -1,100 +1,88 @@
 """Compare trained teams with chance and with a simple rule, in the same matches.
 
 reel evaluate doom runs/0007
-reel evaluate doom runs/0007 runs/0008 runs/0009 --episodes 20
+reel evaluate doom runs/0007 runs/0008 runs/0009 --episodes 20 --jobs 4
 
 Every team plays the same seeds. Given several runs (seeds of one training), the trained team's figure is over all of
-their episodes. Intervals are 95 % bootstrap; the last column is the difference from chance on the same matches.
+their episodes. Intervals are 95 % bootstrap; the last column is the difference from chance on the same matches. Writes
+episodes.csv, summary.json and index.html.
 """
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
-from reelrl.runs.progress import Progress
+from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from reelrl.act.doom.teams import Episode, Team
     from reelrl.report.intervals import Interval
+    from reelrl.runs.folder import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs of `reel train doom` with the same match")
-    parser.add_argument("--episodes", type=int, default=10, metavar="N", help="matches for each team (default 10)")
-    parser.add_argument("--greedy", action="store_true", help="trained players take the best action, not a draw")
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="runs of `reel train doom` with the same match")
+    add("--episodes", type=int, default=10, metavar="N", help="matches for each team (default 10)")
+    add("--greedy", action="store_true", help="trained players take the best action, not a draw")
+    add("-o", "--out", default="runs/evaluate-doom", metavar="FOLDER", help="where results go")
+    # A match of two players keeps two cores busy already.
+    options.add_jobs(parser, 1, "matches played at the same time")
     options.add_seed(parser)
     options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, settings_of
-    from reelrl.agents.devices import use_device
+    from reelrl.act.doom.teams import require_checkpoint, settings_of
+    from reelrl.act.marl.evaluate import BASELINES, play_all, summarise, write_records
+    from reelrl.act.marl.page import write_page
     from reelrl.runs.folder import RunFolder
+    from reelrl.storage.files import writable_folder
 
     if args.episodes < 1:
         raise ConfigError(f"--episodes {args.episodes}: give 1 or more")
-    use_device("cpu")
-    folders = [RunFolder(path) for path in args.runs]
-    tasks = [settings_of(folder).task for folder in folders]
+    runs = [RunFolder(path) for path in args.runs]
+    tasks = [settings_of(each).task for each in runs]
     if any(task != tasks[0] for task in tasks):
         raise ConfigError("these runs were trained in different matches; compare them one by one")
-    teams: dict[str, Team] = {"chance": RandomTeam(), "sweep": SweepingTeam()}
-    teams |= {str(folder.folder): TrainedTeam(folder, greedy=args.greedy) for folder in folders}
-    played = play_all(settings_of(folders[0]), teams, args.episodes, args.seed)
-    table = _table(played, [str(folder.folder) for folder in folders])
+    for each in runs:
+        require_checkpoint(each)  # now, not when its turn comes after many matches
+    folder = writable_folder(args.out)
+    trained = list(dict.fromkeys(str(each.folder) for each in runs))
+    played = play_all(runs[0], [*BASELINES, *trained], args.episodes, args.seed, greedy=args.greedy, jobs=args.jobs)
+    rows = summarise(played, trained)
+    facts = _facts(args, runs, tasks[0])
+    write_records(folder, played, rows, facts)
+    write_page(own_path(folder / "index.html"), played, rows, trained, facts)
     if args.json:
-        output.as_json({name: {key: _plain(value) for key, value in row.items()} for name, row in table.items()})
+        output.as_json({row.team: row.record() for row in rows})
         return
-    for name, row in table.items():
-        more = [] if row["more"] is None else [f"{_text(row['more'])} above chance"]
-        output.line("team", name, f"return {_text(row['return'])}", f"kills {row['kills']:.1f}", *more)
-    output.next_command(f"reel watch doom {folders[0].folder} -o match.mp4")
+    for row in rows:
+        more = [] if row.above_chance is None else [f"{_text(row.above_chance)} above chance"]
+        output.line("team", row.team, f"return {_text(row.returns)}", f"kills {row.kills:.1f}", *more)
+    output.line("page", folder / "index.html", "open it in a browser")
+    output.next_command(f"reel watch doom {runs[0].folder} -o match.mp4")
 
 
-def play_all(settings: Any, teams: Mapping[str, Team], episodes: int, seed: int) -> dict[str, list[Episode]]:
-    """Episodes of every team, all in the same matches."""
-    from reelrl import seeding
-    from reelrl.act.doom.teams import make_env, play
-
-    played: dict[str, list[Episode]] = {name: [] for name in teams}
-    env = make_env(settings)
-    try:
-        with Progress("play", episodes * len(teams), unit="matches") as progress:
-            for number in range(episodes):
-                for name, team in teams.items():
-                    played[name].append(play(env, team, seeding.seed_for(seed, "evaluation", number)))
-                    progress.update()
-    finally:
-        env.close()
-    return played
-
-
-def _table(played: dict[str, list[Episode]], trained: list[str]) -> dict[str, dict[str, Any]]:
-    import numpy as np
-
-    from reelrl.report.intervals import mean_interval, paired_interval
-
-    rows = dict(played)
-    if len(trained) > 1:
-        rows["all runs"] = [episode for name in trained for episode in played[name]]
-    chance = np.array([episode.reward for episode in played["chance"]])
-    table = {}
-    for name, episodes in rows.items():
-        rewards = np.array([episode.reward for episode in episodes])
-        more = None if name == "chance" else paired_interval(rewards, np.tile(chance, len(rewards) // len(chance)))
-        kills = float(np.mean([episode.kills for episode in episodes]))
-        table[name] = {"return": mean_interval(rewards), "kills": kills, "more": more, "episodes": len(rewards)}
-    return table
+def _facts(args: argparse.Namespace, runs: Sequence[RunFolder], task: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "scenario": task["config_path"],
+        "players": task["num_players"],
+        "matches": args.episodes,
+        "steps of a match, at most": task["max_steps"],
+        "tics to an action": task["skip"],
+        "trained teams": ", ".join(f"{each.folder} (seed {each.seed})" for each in runs),
+        "actions": "the best" if args.greedy else "drawn",
+        "seed": args.seed,
+        "command": shlex.join(["reel", *sys.argv[1:]]),
+    }
 
 
 def _text(interval: Interval) -> str:
     return f"{interval.mean:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,160 @@
+"""Teams in the same matches: who earns what, match by match, and what that says.
+
+played = play_all(run, [CHANCE, SWEEP, str(run.folder)], episodes=10, seed=0)
+rows = summarise(played, [str(run.folder)])
+write_records(folder, played, rows, facts)
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reelrl import seeding
+from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play, settings_of
+from reelrl.parallel import executor
+from reelrl.report.intervals import Interval, mean_interval, paired_interval
+from reelrl.runs.folder import RunFolder
+from reelrl.runs.progress import Progress
+from reelrl.storage.files import write_atomic
+from reelrl.storage.regular_files import own_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from reelrl.act.doom.teams import PlayedEpisode, Team
+
+CHANCE, SWEEP = "chance", "sweep"
+BASELINES = (CHANCE, SWEEP)
+ALL_RUNS = "all runs"
+
+
+@dataclass(frozen=True)
+class MatchTask:
+    """One match of one team: a baseline's name or the folder of a run. `match_of` is the run whose match it is."""
+
+    match_of: str
+    team: str
+    seed: int
+    greedy: bool = False
+
+
+@dataclass(frozen=True)
+class TeamRow:
+    """What a team's matches say: mean return, kills and deaths; the return less that of chance in the same matches."""
+
+    team: str
+    returns: Interval
+    kills: float
+    deaths: float
+    above_chance: Interval | None
+    episodes: int
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "return": list(self.returns),
+            "kills": self.kills,
+            "deaths": self.deaths,
+            "more": None if self.above_chance is None else list(self.above_chance),
+            "episodes": self.episodes,
+        }
+
+
+def play_all(
+    match_of: RunFolder, teams: Sequence[str], episodes: int, seed: int, *, greedy: bool = False, jobs: int = 1
+) -> dict[str, list[PlayedEpisode]]:
+    """Episodes of every team, all in the same matches: those of the run `match_of`."""
+    seeds = [seeding.seed_for(seed, "evaluation", number) for number in range(episodes)]
+    # Match by match, not team by team: what is broken off half-way has compared everybody on the matches it has.
+    tasks = [MatchTask(str(match_of.folder), team, each, greedy) for each in seeds for team in teams]
+    played: dict[str, list[PlayedEpisode]] = {team: [] for team in teams}
+    try:
+        with executor(jobs) as work, Progress("play", len(tasks), unit="matches") as progress:
+            records = work.map(play_match, tasks, name=lambda task: f"{task.team}, seed {task.seed}")
+            for task, record in zip(tasks, records, strict=True):
+                played[task.team].append(record)
+                progress.update()
+    finally:
+        _team.cache_clear()  # a run may be trained further before this process looks at it again
+    return played
+
+
+def play_match(task: MatchTask) -> PlayedEpisode:
+    """One episode in fresh engines."""
+    from reelrl.agents.devices import use_device
+
+    # One thread: more add up in another order, and a last bit that differs can tip a draw.
+    use_device("cpu", threads=1)
+    env = make_env(settings_of(RunFolder(task.match_of)))
+    try:
+        return play(env, _team(task.team, task.greedy), task.seed)
+    finally:
+        env.close()
+
+
+@cache
+def _team(name: str, greedy: bool) -> Team:
+    """Loaded once per process: that takes longer than many a match."""
+    if name == CHANCE:
+        return RandomTeam()
+    if name == SWEEP:
+        return SweepingTeam()
+    return TrainedTeam(RunFolder(name), greedy=greedy)
+
+
+def summarise(played: Mapping[str, Sequence[PlayedEpisode]], trained: Sequence[str]) -> list[TeamRow]:
+    """A row per team, and one of all `trained` ones where there are several: seeds of one training."""
+    pooled = dict(played)
+    if len(trained) > 1:
+        pooled[ALL_RUNS] = [episode for team in trained for episode in played[team]]
+    chance = _returns(played[CHANCE])
+    rows = []
+    for team, episodes in pooled.items():
+        returns = _returns(episodes)
+        # Matches differ more than teams do: each is compared with chance in the same one. All runs have them in turn.
+        same_matches = np.tile(chance, len(returns) // len(chance))
+        rows.append(
+            TeamRow(
+                team=team,
+                returns=mean_interval(returns),
+                kills=float(np.mean([episode.kills for episode in episodes])),
+                deaths=float(np.mean([episode.deaths for episode in episodes])),
+                above_chance=None if team == CHANCE else paired_interval(returns, same_matches),
+                episodes=len(returns),
+            )
+        )
+    return rows
+
+
+def against_strongest_baseline(
+    played: Mapping[str, Sequence[PlayedEpisode]], trained: Sequence[str]
+) -> tuple[str, Interval]:
+    """The baseline with the higher mean return, and how much more the trained teams earn in the same matches."""
+    strongest = max(BASELINES, key=lambda name: _returns(played[name]).mean())
+    returns = np.concatenate([_returns(played[team]) for team in trained])
+    return strongest, paired_interval(returns, np.tile(_returns(played[strongest]), len(trained)))
+
+
+def write_records(
+    folder: Path, played: Mapping[str, Sequence[PlayedEpisode]], rows: Sequence[TeamRow], facts: Mapping[str, Any]
+) -> None:
+    """episodes.csv: every match of every team; summary.json: what they add up to, and how it was made."""
+    buffer = io.StringIO()
+    lines = [{"team": team, **asdict(episode)} for team, episodes in played.items() for episode in episodes]
+    writer = csv.DictWriter(buffer, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_atomic(own_path(folder / "episodes.csv"), buffer.getvalue())
+    summary = {"facts": facts, "teams": {row.team: row.record() for row in rows}}
+    write_atomic(own_path(folder / "summary.json"), json.dumps(summary, indent=1) + "\n")
+
+
+def _returns(episodes: Sequence[PlayedEpisode]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([episode.reward for episode in episodes])
