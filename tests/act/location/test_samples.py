@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import integers
 
-from reelrl.act.location.batches import epoch_batches, random_views
-from reelrl.act.location.samples import Moments, SampleSettings, _match_moments, occupied
+from reelrl.act.location.samples import Moments, SampleSettings, _match_moments, epoch_batches, occupied, random_views
 from reelrl.act.recording.reader import MatchData
 from reelrl.errors import ConfigError, ContentError
 from tests.act.location.written_matches import PLAN, labels_of, rooms_of, write_matches

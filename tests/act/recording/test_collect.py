@@ -12,11 +12,11 @@ import pytest
 
 from reelrl.act.doom.match import Match
 from reelrl.act.location.frame_reader.labelled_frames import _across
+from reelrl.act.recording.collect import describe
 from reelrl.act.recording.labels import row_of
 from reelrl.act.recording.manifest import NAME, Manifest, MapEntry, MatchEntry, RecordingSettings
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.recording.roaming import RoamingTeam
-from reelrl.act.recording.statistics import describe
 from reelrl.encode.file.av1_writer import KEY_INTERVAL
 from reelrl.errors import ConfigError, ContentError, RunError
 from tests.act.recording.recorded import collect, short

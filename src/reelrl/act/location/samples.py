@@ -5,11 +5,13 @@
 
 A moment is one row of a match, seen by one side. Its clip is `frames` rows that end there, `stride` apart. A player
 takes part while alive in all of them; one who is dead is at no place. Players of another side count as enemies, as
-monsters do. Positions are read here to make targets and go no further.
+monsters do. Positions are read here to make targets and go no further. `epoch_batches` says which moments meet in a
+batch, `random_views` in whose views.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -176,3 +178,44 @@ def _match_moments(
         watched = present.any(1)
         parts.append({name: values[watched] for name, values in part.items()})
     return parts
+
+
+def epoch_batches(
+    moments: Moments, rng: np.random.Generator, *, matches: int, of_each: int, apart_rows: int
+) -> list[NDArray[np.int64]]:
+    """All moments once, in batches of up to `of_each` moments of each of up to `matches` matches, in a new order.
+
+    Moments of a match in one batch are of one side, and at least `apart_rows` apart. Views of other matches are easy to
+    tell apart, by the hour of the match or who is alive: the negatives that teach are other moments of the same match.
+    Those near in time show nearly the same, so they never meet.
+    """
+    waiting: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
+    for match, side in np.unique(np.stack([moments.match, moments.side]), axis=1).T:
+        indices = np.flatnonzero((moments.match == match) & (moments.side == side))
+        # Rows that leave the same remainder are at least `apart_rows` apart.
+        remainder = moments.row[indices] % apart_rows
+        for group in np.unique(remainder):
+            order = rng.permutation(indices[remainder == group])
+            waiting[int(match)] += [order[start : start + of_each] for start in range(0, len(order), of_each)]
+    for chunks in waiting.values():
+        rng.shuffle(chunks)
+    batches: list[NDArray[np.int64]] = []
+    while waiting:
+        names = rng.permutation(sorted(waiting))
+        parts = np.split(names, range(matches, len(names), matches))
+        batches += [np.concatenate([waiting[name].pop() for name in part]) for part in parts]
+        waiting = defaultdict(list, {name: chunks for name, chunks in waiting.items() if chunks})
+    return batches
+
+
+def random_views(present: Marks, rng: np.random.Generator, wanted: int | None = None) -> Marks:
+    """Whose views [N, A] are used for an answer: `wanted` of those present, or all if they are fewer.
+
+    None: one player's in half of the moments, else any number of them.
+    """
+    lots = np.where(present, rng.random(present.shape), 2.0)
+    count = np.where(rng.random(len(present)) < 0.5, 1, rng.integers(1, present.sum(1) + 1))
+    if wanted is not None:
+        count = np.full(len(present), wanted)
+    ranks = lots.argsort(1).argsort(1)
+    return present & (ranks < count[:, None])

@@ -20,13 +20,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, nll_loss
 
 from reelrl import seeding
 from reelrl.act.location.answers import answers, views, watch
-from reelrl.act.location.batches import epoch_batches, random_views
 from reelrl.act.location.embeddings import Pooling
 from reelrl.act.location.epochs import EpochTrainer
 from reelrl.act.location.model.net import HEADS, CrossEgoVideoLocationNet
 from reelrl.act.location.model.settings import ContrastiveSettings, LocationNetSettings
 from reelrl.act.location.precision import mean_precision
-from reelrl.act.location.samples import SampleSettings
+from reelrl.act.location.samples import SampleSettings, epoch_batches, random_views
 from reelrl.act.location.symmetry import symmetries
 from reelrl.act.video.encoder import VideoEncoderSettings
 from reelrl.errors import ConfigError

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.act.recording.labels import Labels
+from reelrl.act.recording.maps import VisitedPlan
 from reelrl.act.recording.reader import MatchData, MatchInfo
 from reelrl.act.recording.xego_layout import (
     Player,
@@ -31,7 +32,6 @@ from reelrl.act.recording.xego_layout import (
     tables_of_rounds,
     video_folder,
 )
-from reelrl.act.recording.xego_map import VisitedPlan
 from reelrl.content.read.random_access import OpenVideos
 from reelrl.errors import ConfigError, ContentError
 from reelrl.names import did_you_mean

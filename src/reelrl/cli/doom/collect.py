@@ -58,8 +58,7 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
     from contextlib import closing
 
     from reelrl.act.doom.scenarios import find as scenario
-    from reelrl.act.recording.collect import Collection
-    from reelrl.act.recording.statistics import describe
+    from reelrl.act.recording.collect import Collection, describe
     from reelrl.cli.main import DONE, INTERRUPTED
     from reelrl.runs.interrupts import first_interrupt_asks
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from reelrl.act.location.frame_reader.in_view import in_view
-from reelrl.act.location.frame_reader.labelled_frames import CELLS, cells_of, on_columns
+from reelrl.act.location.frame_reader.labelled_frames import CELLS, cells_of, in_view, on_columns
 from reelrl.act.location.frame_reader.net import OF_A_PLACE, FrameReaderNet, FrameReaderSettings, somebody
 from reelrl.act.location.readings import readings_of, split, surest
 from reelrl.act.video.encoder import ClipShape, VideoEncoderSettings, make_video_encoder
