@@ -239,7 +239,7 @@ def test_the_doctor_finds_what_a_dead_trainer_left_and_removes_it_when_asked(
     path = scenario.prepare("nine_rooms", folder)
     memory = MatchMemory(1, *config.picture_size)
     group = PlayerGroup([match._part(config, 0, 0, ports.free_port(), path, folder, vizdoom.exe_path)], memory, [0])
-    group.hear(HANG_S)
+    group.receive(HANG_S)
     held = footprint(group.pids)
 
     main(["doctor", "--quick"])

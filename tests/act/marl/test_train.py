@@ -14,7 +14,7 @@ import torch
 from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play
 from reelrl.act.marl import settings as doom_training
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
-from reelrl.act.marl.benchmarl.models import VideoReader
+from reelrl.act.marl.benchmarl.models import AgentVideoReader
 from reelrl.act.marl.benchmarl.parts import make_algorithm
 from reelrl.act.marl.benchmarl.train import STAGE, DoomExperiment
 from reelrl.agents import state_tree
@@ -162,7 +162,7 @@ def test_algorithms_by_name_take_our_models(name: str) -> None:
     changes = {"off_policy_collected_frames_per_batch": 12, "off_policy_n_envs_per_worker": 1}
     made = DoomExperiment(replace(training, experiment={**training.experiment, **changes}), seed=0)
     made.close()
-    assert any(isinstance(module, VideoReader) for module in made.policy.modules())
+    assert any(isinstance(module, AgentVideoReader) for module in made.policy.modules())
 
 
 def test_an_unknown_algorithm_is_refused_by_name() -> None:

@@ -77,18 +77,18 @@ def wait_for_end(group: int, seconds: float) -> None:
 
 def _ours() -> dict[int, int]:
     """Process id of each player and engine of ours -> that of its trainer, which their command lines hold."""
-    found = {}
+    trainers = {}
     for pid in _processes():
         command = _read(pid, "cmdline")
         trainer = _trainer(command)
         if trainer and (PLAYER_MODULE in command or "+viz_instance_id" in command or "viz_controlled" in command):
-            found[pid] = trainer
-    return found
+            trainers[pid] = trainer
+    return trainers
 
 
 def _trainer(text: str) -> int:
-    found = re.search(rf"{FOLDER_PREFIX}(\d+)-", text)
-    return int(found[1]) if found else 0
+    match = re.search(rf"{FOLDER_PREFIX}(\d+)-", text)
+    return int(match[1]) if match else 0
 
 
 def _unused_memory(doomed: set[int]) -> set[Path]:

@@ -97,7 +97,7 @@ class Match:
         orders = [bytes((actions[number],)) for number in self._players.numbers]
         for tic in range(self.config.skip):
             kind = SHOW if tic == self.config.skip - 1 else HOLD
-            self.outcome = self._tell([kind + action for action in orders])
+            self.outcome = self._send([kind + action for action in orders])
             if self.outcome != WENT_ON:
                 break
         return self.outcome
@@ -120,30 +120,30 @@ class Match:
         self._clean()
 
     def _begin(self) -> None:
-        self._tell_all(NEW_EPISODE)
+        self._send_all(NEW_EPISODE)
         self._settle()
 
     def _settle(self) -> None:
         for _ in range(_SETTLING_TICS - 1):
-            self._tell_all(HOLD)
-        self._tell_all(SHOW)
+            self._send_all(HOLD)
+        self._send_all(SHOW)
         self.outcome = WENT_ON
 
     def _die(self) -> None:
         deaths = self.facts[:, COLUMN["DEATHCOUNT"]]
-        self._tell_all(DIE)
+        self._send_all(DIE)
         for _ in range(_DYING_TICS):
-            self._tell_all(SHOW)
+            self._send_all(SHOW)
             facts = self.facts
             if np.all((facts[:, COLUMN["DEATHCOUNT"]] > deaths) | (facts[:, COLUMN["DEAD"]] > 0)):
                 break
 
-    def _tell_all(self, kind: bytes) -> None:
-        self._tell([kind + _NO_ACTION] * self.config.num_players)
+    def _send_all(self, kind: bytes) -> None:
+        self._send([kind + _NO_ACTION] * self.config.num_players)
 
-    def _tell(self, orders: list[bytes]) -> bytes:
+    def _send(self, orders: list[bytes]) -> bytes:
         try:
-            answers = self._players.tell(orders, self.config.deadline_s)
+            answers = self._players.send(orders, self.config.deadline_s)
         except BaseException:
             self.close()
             raise
@@ -173,7 +173,7 @@ def _meet(
         parts[0] = parts[0]._replace(survey=None if survey is None else str(survey.resolve()))
         group = PlayerGroup(parts, memory, start_order=[*range(1, config.num_players), 0])
         try:
-            group.hear(config.start_deadline_s)
+            group.receive(config.start_deadline_s)
             return group
         except BaseException as error:
             group.end()

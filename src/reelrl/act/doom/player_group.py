@@ -1,4 +1,4 @@
-"""The processes of one match's players: told together, heard together, ended together.
+"""The processes of one match's players: given orders together, answering together, ended together.
 
 Whoever dies or hangs is named, and takes the others along: an engine that lost a peer never comes back.
 """
@@ -53,8 +53,8 @@ class PlayerGroup:
         """Process ids in the order of `parts`; each is also the id of a process group with the player's engine."""
         return [self._children[index].pid for index in sorted(self._children)]
 
-    def tell(self, orders: Sequence[bytes], deadline_s: float) -> set[bytes]:
-        """Give every player its order, then hear every player's answer."""
+    def send(self, orders: Sequence[bytes], deadline_s: float) -> set[bytes]:
+        """Give every player its order, then wait for every player's answer."""
         if not self.end.alive:
             raise GameError("the match has ended; start another with reset()")
         try:
@@ -63,13 +63,13 @@ class PlayerGroup:
                     self._sockets[index].send(order)
                 except OSError:
                     raise self._lost(index) from None
-            return self.hear(deadline_s)
+            return self.receive(deadline_s)
         except BaseException:
             # Somebody is gone, or an answer is still to come that would be taken for the next one's.
             self.end()
             raise
 
-    def hear(self, deadline_s: float) -> set[bytes]:
+    def receive(self, deadline_s: float) -> set[bytes]:
         """One answer from every player, in whatever order they come."""
         answers = set()
         waiting = {end.fileno(): index for index, end in self._sockets.items()}
@@ -138,14 +138,14 @@ def _end(
     owner: int, children: dict[int, subprocess.Popen[bytes]], sockets: dict[int, socket.socket], memory: MatchMemory
 ) -> None:
     """Kill players and engines, and remove the engines' files."""
-    mine = os.getpid() == owner  # and not a fork's
-    for child in children.values() if mine else ():
+    is_owner = os.getpid() == owner  # and not a fork's
+    for child in children.values() if is_owner else ():
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
     # Not before the kill: a player that finds its match gone removes the folder, which another try may need.
     for end in sockets.values():
         end.close()
-    for index, child in children.items() if mine else ():
+    for index, child in children.items() if is_owner else ():
         child.wait()
         engines.wait_for_end(child.pid, _GRACE_S)
         engines.remove_shared_memory(memory.engine_id(index))

@@ -42,7 +42,7 @@ _PRESSED = [[0] * len(BUTTONS), *([float(each == button) for each in BUTTONS] fo
 
 
 class Part(NamedTuple):
-    """What a player is told when it starts."""
+    """What a player is started with."""
 
     player: int
     players: int
@@ -183,9 +183,9 @@ def _watch(connection: socket.socket, part: Part, memory: MatchMemory) -> None:
     identity = ""
     # The engine is found in this process's memory map: ViZDoom tells its id only when the start has succeeded.
     while not gone.poll(None if identity else 10):
-        found = re.search(r"/dev/shm/ViZDoom(?:MQCtr|MQDoom|SM)(\w+)", Path("/proc/self/maps").read_text())
-        if found and not identity:
-            identity = found[1]
+        engine_file = re.search(r"/dev/shm/ViZDoom(?:MQCtr|MQDoom|SM)(\w+)", Path("/proc/self/maps").read_text())
+        if engine_file and not identity:
+            identity = engine_file[1]
             memory.set_engine_id(part.player, identity)
     if identity:
         remove_shared_memory(identity)

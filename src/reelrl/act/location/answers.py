@@ -69,8 +69,8 @@ def embedded_views(
     """The unit vectors of all views present, moment by moment; None for a net that makes none."""
     net.eval()
     parts = [_watched(net, clips, moments.take(chosen), pooling).contrastive for chosen in _slices(len(moments))]
-    found = [part.embeddings for part in parts if part is not None]
-    return torch.cat(found).cpu().numpy() if found else None
+    embeddings = [part.embeddings for part in parts if part is not None]
+    return torch.cat(embeddings).cpu().numpy() if embeddings else None
 
 
 def _watched(net: CrossEgoVideoLocationNet, clips: Clips, moments: Moments, pooling: Pooling) -> LocationOutput:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reelrl.runs.folder import RunFolder
 
 _TERM = "net.contrastive."
-# Told by the encoder already.
+# The encoder says these already.
 _FROM_DATA = ("net.embed_dim", "net.players", "net.enemies", "net.video_encoder", "net.clip")
 
 
@@ -89,8 +89,8 @@ def names(groups: Sequence[LocationTraining]) -> list[str]:
 def _named(settings: LocationTraining, flat: dict[str, Any], differing: Sequence[str], *, term: bool) -> str:
     contrastive = settings.net.contrastive
     base = "net, no module" if not contrastive.enable else "net" if contrastive.loss_weight else "net without term"
-    told = [key for key in differing if term or not key.startswith(_TERM)]
-    return base + "".join(f", {key.rpartition('.')[2]} {flat.get(key)}" for key in told)
+    keys = [key for key in differing if term or not key.startswith(_TERM)]
+    return base + "".join(f", {key.rpartition('.')[2]} {flat.get(key)}" for key in keys)
 
 
 def _flat(mapping: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -113,9 +113,9 @@ def _settings(folder: RunFolder, data: str | None) -> LocationTraining:
 
 def _require_same_moments(first: LocationTraining, settings: LocationTraining, folder: RunFolder) -> None:
     for name in ("data", "map", "samples"):
-        mine, theirs = getattr(settings, name), getattr(first, name)
-        if mine != theirs:
+        its, first_value = getattr(settings, name), getattr(first, name)
+        if its != first_value:
             raise ConfigError(
-                f"{folder.folder} has {name} {mine!r}, the first run has {theirs!r}; "
+                f"{folder.folder} has {name} {its!r}, the first run has {first_value!r}; "
                 "only runs about the same moments can be compared"
             )

@@ -49,10 +49,10 @@ class Scenes:
         self.map = label_map(self.data, settings.map)
         self.plan = self.data.map(self.map)
         self.samples = settings.samples
-        found = {split: matches_of(self.data, split, self.map) for split in splits}
+        matches_by_split = {split: matches_of(self.data, split, self.map) for split in splits}
         self.moments = {
             split: Moments.of(self.data, matches, self.samples, self.plan if split in LEAST else None)
-            for split, matches in found.items()
+            for split, matches in matches_by_split.items()
             if matches
         }
         self.store = Store(row_encoder_of(settings, device), embeddings, make=make)
@@ -123,13 +123,13 @@ def row_encoder_of(settings: LocationTraining, device: str | torch.device = "cpu
 
 def matches_of(data: Matches, split: str, map_name: str) -> list[MatchInfo]:
     """Those of a split that are on the map, or for retrieval on any."""
-    mine = [info for info in data.matches if info.split == split and (split not in LEAST or info.map == map_name)]
-    if len(mine) < LEAST.get(split, 0):
+    matches = [info for info in data.matches if info.split == split and (split not in LEAST or info.map == map_name)]
+    if len(matches) < LEAST.get(split, 0):
         raise ContentError(
-            f"{data.folder} has {len(mine)} of the {LEAST[split]} or more matches of split {split!r} on map {map_name} "
-            f"that are needed; six matches have all splits: reel collect doom --matches 6 -o {data.folder}"
+            f"{data.folder} has {len(matches)} of the {LEAST[split]} or more matches of split {split!r} on map "
+            f"{map_name} that are needed; six matches have all splits: reel collect doom --matches 6 -o {data.folder}"
         )
-    return mine
+    return matches
 
 
 def label_map(data: Matches, wanted: str | None) -> str:

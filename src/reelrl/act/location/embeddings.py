@@ -71,26 +71,26 @@ class Store:
                 f"{self.folder} has nothing for match {info.id} and making it was not allowed; "
                 "leave --precomputed out, with the videos at hand"
             )
-        found = self.encoder.encode(data.match(info.id), on_rows)
-        checkpoint_file.save(own_path(path), 0, {"rows": found}, {"encoder": self.encoder.facts, "videos": info.digest})
-        return found
+        rows = self.encoder.encode(data.match(info.id), on_rows)
+        checkpoint_file.save(own_path(path), 0, {"rows": rows}, {"encoder": self.encoder.facts, "videos": info.digest})
+        return rows
 
     def _load(self, path: Path, info: MatchInfo) -> NDArray[Any]:
         try:
             check_regular(path, limit=RESULT_BYTES)
         except OSError as error:
             raise ContentError(explain_os_error(error, path, "read")) from error
-        found = checkpoint_file.load(path)
-        facts = found.state.get("encoder", found.state.get("eyes", {}))  # "eyes" in files of version 0.1
+        saved = checkpoint_file.load(path)
+        facts = saved.state.get("encoder", saved.state.get("eyes", {}))  # "eyes" in files of version 0.1
         # Through JSON, which has lists where settings have tuples.
         for name, wanted in json.loads(json.dumps(self.encoder.facts)).items():
             if facts.get(name) != wanted:
                 raise ContentError(
                     f"{path} was made with {name} {facts.get(name)!r}, and {name} {wanted!r} is asked for"
                 )
-        if found.state.get("videos") != info.digest:
+        if saved.state.get("videos") != info.digest:
             raise ContentError(f"{path} was made from other videos than those of match {info.id}")
-        return found.tensors["rows"]
+        return saved.tensors["rows"]
 
 
 class Clips:
@@ -155,13 +155,13 @@ class Clips:
         """
         matches, which = np.unique(moments.match, return_inverse=True)
         steps, agents = moments.row // self.encoder.stride, moments.present.shape[1]
-        found = torch.zeros(len(matches), agents, int(steps.max()) + 1, self.table.shape[1])
-        for one, match in zip(found, matches, strict=True):
+        histories = torch.zeros(len(matches), agents, int(steps.max()) + 1, self.table.shape[1])
+        for one, match in zip(histories, matches, strict=True):
             count, rows = self._counts[match], min(int(self._counts[match]), one.shape[1])
             for player in range(self._players[match]):
                 start = self._starts[match] + player * count
                 one[player, :rows] = self.table[start : start + rows]
-        return found, which, steps
+        return histories, which, steps
 
     def rows(self, moments: Moments) -> Tensor:
         """[N, A, rows of a clip, ...]"""
@@ -171,9 +171,9 @@ class Clips:
         start = self._starts[moments.match][:, None] + self._counts[moments.match][:, None] * players
         index = start[..., None] + steps[:, None]
         present = torch.from_numpy(moments.present)
-        found = self.table.new_zeros(*index.shape, *self.table.shape[1:])
-        found[present] = self.table[torch.from_numpy(index)[present]]
-        return found
+        rows = self.table.new_zeros(*index.shape, *self.table.shape[1:])
+        rows[present] = self.table[torch.from_numpy(index)[present]]
+        return rows
 
 
 def _of_the_living(data: Matches, info: MatchInfo, store: Store, on_rows: Callable[[int], None]) -> NDArray[Any]:

@@ -85,13 +85,13 @@ def evaluate(
     nets = load_nets(folders, data, splits, embeddings, make, device)
     scenes = next(iter(nets.values()))[0].scenes
     weights = drawings(len(scenes.moments[split].matches))
-    found = Evaluation(split, scenes, nets, {}, {})
+    evaluation = Evaluation(split, scenes, nets, {}, {})
     with Progress("answer", unit="contestants") as progress:
         for views in VIEWS:
             for name, seeds in _contestants(scenes, nets, views):
-                _add(found, views, name, [_counted(who, scenes, split, views) for who in seeds], weights)
+                _add(evaluation, views, name, [_counted(who, scenes, split, views) for who in seeds], weights)
                 progress.update()
-    return found
+    return evaluation
 
 
 def seen_through(moments: Moments, views: Views) -> tuple[Moments, Marks]:
@@ -130,12 +130,12 @@ def _counted(who: Answering, scenes: Scenes, split: str, views: Views) -> dict[s
     }
 
 
-def _add(found: Evaluation, views: str, name: str, seeds: list[dict[str, Counts]], weights: Floats) -> None:
+def _add(evaluation: Evaluation, views: str, name: str, seeds: list[dict[str, Counts]], weights: Floats) -> None:
     for head in HEADS:
-        found.counts[views, name, head] = [seed[head] for seed in seeds]
+        evaluation.counts[views, name, head] = [seed[head] for seed in seeds]
         runs = [seed[head].scores(weights) for seed in seeds]
         for metric in METRICS:
-            found.scores[views, name, head, metric] = over_seeds([run[metric] for run in runs])
+            evaluation.scores[views, name, head, metric] = over_seeds([run[metric] for run in runs])
     for metric in METRICS:
-        heads = {head: found.scores[views, name, head, metric] for head in HEADS}
-        found.scores[views, name, ALL_HEADS, metric] = summed(heads)
+        heads = {head: evaluation.scores[views, name, head, metric] for head in HEADS}
+        evaluation.scores[views, name, ALL_HEADS, metric] = summed(heads)

@@ -35,7 +35,7 @@ def moments_to_show(moments: Moments, count: int) -> NDArray[np.int64]:
         full = np.arange(len(moments))
     matches = np.unique(moments.match[full])
     shown = matches[np.linspace(0, len(matches) - 1, min(count, len(matches))).round().astype(int)]
-    return np.array([(mine := full[moments.match[full] == match])[len(mine) // 2] for match in shown])
+    return np.array([(rows := full[moments.match[full] == match])[len(rows) // 2] for match in shown])
 
 
 def prediction_sheet(trained: TrainedNet, split: str, count: int = 3) -> Picture:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.act.location.evaluate import Evaluation, Views
-    from reelrl.act.location.retrieval_scores import Found
+    from reelrl.act.location.retrieval_scores import RetrievalScore
     from reelrl.content.pictures import Picture
     from reelrl.report.page import Html
 
@@ -53,7 +53,7 @@ _RETRIEVAL = (
 
 
 def write_page(
-    path: Path, evaluation: Evaluation, found: Sequence[Found], sheet: Picture, facts: dict[str, Any]
+    path: Path, evaluation: Evaluation, retrieval: Sequence[RetrievalScore], sheet: Picture, facts: dict[str, Any]
 ) -> None:
     """Everything on one page."""
     maps = page.figure(page.image(sheet, "maps with predictions"), "Blue: players; white: who watches; red: enemies.")
@@ -64,8 +64,10 @@ def write_page(
         _calibration(evaluation),
         _places(evaluation),
     ]
-    if found:
-        body.append(page.section("The same moment, found", _RETRIEVAL, page.table(*retrieval_table(found))))
+    if retrieval:
+        body.append(
+            page.section("The same moment in a teammate's view", _RETRIEVAL, page.table(*retrieval_table(retrieval)))
+        )
     body.append(page.section("What this does not show", _LIMITS))
     named = [(key, str(value)) for key, value in facts.items() if key != "command"]
     body.append(page.section("Method", _METHOD, page.facts(named), page.code(facts["command"])))
@@ -79,11 +81,11 @@ def _headline(evaluation: Evaluation, matches: int) -> tuple[str, str]:
     net, other = next(iter(evaluation.nets)), _strongest(evaluation, views)
     more = evaluation.difference(views, net, other, ALL_HEADS, "macro_ap")
     headline, sure = compared(net, other, more, "macro AP")
-    mine = evaluation.interval(views, net, ALL_HEADS, "macro_ap")
-    asked = f"{VIEW_NAMES[views]}, mean over {len(HEADS)} questions: {net} {shown(mine)}."
+    own = evaluation.interval(views, net, ALL_HEADS, "macro_ap")
+    asked = f"{VIEW_NAMES[views]}, mean over {len(HEADS)} questions: {net} {shown(own)}."
     if matches == 1:
         scope = f"1 {evaluation.split} match on {evaluation.scenes.map}, not trained on."
-        return f"{net}: macro AP {mine.mean:.3f} on one match", f"{asked} {scope} {_ONE_MATCH}"
+        return f"{net}: macro AP {own.mean:.3f} on one match", f"{asked} {scope} {_ONE_MATCH}"
     scope = f"{matches} {evaluation.split} matches on {evaluation.scenes.map}, none of them trained on."
     return headline, f"{sure} {asked} {scope}"
 

@@ -78,8 +78,8 @@ def _candidates(
     wrong = ~same
     if candidates != "all":
         if matches is None or matches.shape != moments.shape:
-            found = "none" if matches is None else f"shape {tuple(matches.shape)}"
-            raise ConfigError(f"candidates {candidates!r} need the match of each view [N], and there is {found}")
+            given = "none" if matches is None else f"shape {tuple(matches.shape)}"
+            raise ConfigError(f"candidates {candidates!r} need the match of each view [N], and there is {given}")
         one_match = matches[:, None] == matches
         wrong &= one_match if candidates == "same-match" else ~one_match
     itself = torch.eye(len(moments), dtype=torch.bool, device=moments.device)

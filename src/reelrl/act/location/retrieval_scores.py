@@ -1,4 +1,4 @@
-"""Given one player's view, is a teammate's view of the same moment found? Among three kinds of wrong ones.
+"""Given one player's view, is a teammate's view of the same moment the nearest? Among three kinds of wrong ones.
 
     same match        other times of the same match: no help from knowing which match it is
     other matches     the same map, other matches
@@ -39,7 +39,7 @@ FIGURES = ("top1", "top3", "top5", "mrr")
 
 
 @dataclass(frozen=True)
-class Found:
+class RetrievalScore:
     """Means over seeds; the interval of top-1 is over matches, where wrong candidates are of the same match."""
 
     contestant: str
@@ -52,9 +52,9 @@ class Found:
         return record | {"top1_interval": list(self.top1[1:]) if self.top1 else None}
 
 
-def find_all(nets: dict[str, list[TrainedNet]], split: str, apart_s: float) -> list[Found]:
+def retrieval_scores(nets: dict[str, list[TrainedNet]], split: str, apart_s: float) -> list[RetrievalScore]:
     """Every net with unit vectors, and the frozen encoder, among every kind of wrong candidates there is."""
-    found = []
+    scores = []
     scenes = next(iter(nets.values()))[0].scenes
     for kind, candidates in KINDS.items():
         place = "retrieval" if kind == "another map" else split
@@ -64,13 +64,13 @@ def find_all(nets: dict[str, list[TrainedNet]], split: str, apart_s: float) -> l
         if candidates == "other-matches" and len(moments.matches) == 1:
             continue
         if not scenes.clips[place].is_video:
-            found.append(_found("encoder alone", kind, [_encoder(scenes, place, moments)], moments, candidates))
+            scores.append(_score("encoder alone", kind, [_encoder(scenes, place, moments)], moments, candidates))
         for name, group in nets.items():
             views = [_net(each, place, moments) for each in group]
             there = [each for each in views if each is not None]
             if there:
-                found.append(_found(name, kind, there, moments, candidates))
-    return found
+                scores.append(_score(name, kind, there, moments, candidates))
+    return scores
 
 
 def _spaced(moments: Moments, apart_rows: int) -> Moments:
@@ -79,9 +79,9 @@ def _spaced(moments: Moments, apart_rows: int) -> Moments:
     return moments.take(apart & (moments.present.sum(1) > 1))
 
 
-def _found(
+def _score(
     name: str, kind: str, seeds: Sequence[NDArray[np.float32]], moments: Moments, candidates: Candidates
-) -> Found:
+) -> RetrievalScore:
     number, _ = np.nonzero(moments.present)
     match = torch.from_numpy(moments.match[number])
     moment = torch.from_numpy(number)
@@ -91,13 +91,13 @@ def _found(
         scores = torch.from_numpy(views @ views.T)
         results.append(retrieval(scores, moment, match, candidates))
         for one in np.unique(match) if candidates == "same-match" else ():
-            mine = match == int(one)
-            share = retrieval(scores[mine][:, mine], moment[mine]).top1
+            of_match = match == int(one)
+            share = retrieval(scores[of_match][:, of_match], moment[of_match]).top1
             by_match.setdefault(int(one), []).append(share)
     means = {key: float(np.mean([asdict(each)[key] for each in results])) for key in (*FIGURES, "chance")}
     shares = [float(np.mean(each)) for each in by_match.values() if np.isfinite(each).all()]
     top1 = mean_interval(np.array(shares)) if shares else None
-    return Found(name, kind, Retrieval(**means, queries=results[0].queries), top1)
+    return RetrievalScore(name, kind, Retrieval(**means, queries=results[0].queries), top1)
 
 
 def _net(trained: TrainedNet, place: str, moments: Moments) -> NDArray[np.float32] | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from reelrl.act.location.samples import SampleSettings
-    from reelrl.act.recording.reader import Match
+    from reelrl.act.recording.reader import MatchReader
     from reelrl.act.video.encoder import VideoEncoderSettings
 
 _AT_ONCE = 64  # rows that are decoded and encoded together
@@ -39,7 +39,7 @@ class RowEncoder(Protocol):
     facts: dict[str, Any]
     """All that the arrays depend on, besides the videos."""
 
-    def encode(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[Any]:
+    def encode(self, match: MatchReader, on_rows: Callable[[int], None]) -> NDArray[Any]:
         """[players, rows, ...]; `on_rows` hears how many are done."""
         ...
 
@@ -81,10 +81,10 @@ class FrozenRowEncoder:
             "pictures": list(size) if size else None,
         }
 
-    def encode(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
+    def encode(self, match: MatchReader, on_rows: Callable[[int], None]) -> NDArray[np.float16]:
         return np.stack([np.concatenate(list(self._player(match, p, on_rows))) for p in range(match.info.players)])
 
-    def _player(self, match: Match, player: int, on_rows: Callable[[int], None]) -> Iterator[NDArray[np.float16]]:
+    def _player(self, match: MatchReader, player: int, on_rows: Callable[[int], None]) -> Iterator[NDArray[np.float16]]:
         rows = np.arange(0, match.info.frames, self.stride)
         # The first clips begin before the match does: its first frame is repeated.
         clips = np.maximum(rows[:, None] - self._apart * np.arange(self._frames)[::-1], 0)
@@ -104,7 +104,7 @@ class Thumbnails:
         self.size, self.stride, self.rows_per_clip = size, samples.stride, samples.frames
         self.facts: dict[str, Any] = {"pictures": list(size) if size else None, "stride": self.stride}
 
-    def encode(self, match: Match, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
+    def encode(self, match: MatchReader, on_rows: Callable[[int], None]) -> NDArray[np.uint8]:
         rows = np.arange(0, match.info.frames, self.stride)
         players = []
         for player in range(match.info.players):
@@ -116,7 +116,9 @@ class Thumbnails:
         return np.stack(players)
 
 
-def _pictures(match: Match, player: int, rows: NDArray[np.int64], size: tuple[int, int] | None) -> NDArray[np.uint8]:
+def _pictures(
+    match: MatchReader, player: int, rows: NDArray[np.int64], size: tuple[int, int] | None
+) -> NDArray[np.uint8]:
     """[rows, 3, height, width], shrunk to a size or as recorded; small ones are not enlarged."""
     pictures = match.frames(player, rows)
     if size is not None and pictures.shape[1] > size[0]:

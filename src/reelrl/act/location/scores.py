@@ -51,8 +51,8 @@ class Counts:
         bins = np.minimum((answers * _BINS).astype(int), _BINS - 1)
         parts = []
         for number in range(int(match.max()) + 1):
-            mine = match == number
-            a, t, r, b = answers[mine], truth[mine], ranks[mine], bins[mine]
+            of_match = match == number
+            a, t, r, b = answers[of_match], truth[of_match], ranks[of_match], bins[of_match]
             right = np.stack([np.bincount(r[t[:, p], p], minlength=_RANKS) for p in range(t.shape[1])])
             wrong = np.stack([np.bincount(r[~t[:, p], p], minlength=_RANKS) for p in range(t.shape[1])])
             in_bins = [np.bincount(b.ravel(), values, _BINS) for values in (None, a.ravel(), t.ravel())]

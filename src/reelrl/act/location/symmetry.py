@@ -56,7 +56,7 @@ def symmetries(plan: MapPlan) -> list[Symmetry]:
         return [Symmetry(np.arange(len(plan.places)), np.eye(2))]
     corners = plan.boxes.reshape(-1, 2, 2)
     middle = (corners.min((0, 1)) + corners.max((0, 1))) / 2
-    found = []
+    symmetries = []
     for flip in (1, -1):
         for quarter in range(4):
             cos, sin = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarter]
@@ -65,8 +65,8 @@ def symmetries(plan: MapPlan) -> list[Symmetry]:
             boxes = np.sort((corners - middle) @ turn.T + middle, axis=1)
             places = _same(boxes.reshape(-1, 4), plan.boxes)
             if places is not None and _same(_ordered(walls), _ordered(plan.walls.reshape(-1, 2, 2))) is not None:
-                found.append(Symmetry(places, turn))
-    return found
+                symmetries.append(Symmetry(places, turn))
+    return symmetries
 
 
 def _same(ones: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.int64] | None:

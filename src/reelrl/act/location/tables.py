@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.act.location.evaluate import Evaluation
-    from reelrl.act.location.retrieval_scores import Found
+    from reelrl.act.location.retrieval_scores import RetrievalScore
     from reelrl.report.intervals import Interval
 
 Rows = list[list[str]]
@@ -61,9 +61,9 @@ def place_records(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Each place by itself; means over seeds."""
     records = []
     for (views, name, head), seeds in evaluation.counts.items():
-        found = [seed.by_place() for seed in seeds]
+        by_seed = [seed.by_place() for seed in seeds]
         for number, place in enumerate(evaluation.scenes.plan.places):
-            figures = {key: float(np.mean([each[key][number] for each in found])) for key in found[0]}
+            figures = {key: float(np.mean([each[key][number] for each in by_seed])) for key in by_seed[0]}
             records.append({"views": views, "contestant": name, "head": head, "place": place, **figures})
     return records
 
@@ -92,21 +92,23 @@ def difference_records(evaluation: Evaluation, metrics: Sequence[str] = METRICS)
     return records
 
 
-def summary(evaluation: Evaluation, found: Sequence[Found], facts: dict[str, Any]) -> dict[str, Any]:
+def summary(evaluation: Evaluation, retrieval: Sequence[RetrievalScore], facts: dict[str, Any]) -> dict[str, Any]:
     return {
         "facts": facts,
         "scores": score_records(evaluation),
         "differences": difference_records(evaluation),
-        "retrieval": [each.record() for each in found],
+        "retrieval": [each.record() for each in retrieval],
     }
 
 
-def write_records(folder: Path, evaluation: Evaluation, found: Sequence[Found], facts: dict[str, Any]) -> None:
+def write_records(
+    folder: Path, evaluation: Evaluation, retrieval: Sequence[RetrievalScore], facts: dict[str, Any]
+) -> None:
     _write_csv(own_path(folder / "scores.csv"), score_records(evaluation))
     _write_csv(own_path(folder / "places.csv"), place_records(evaluation))
-    record = summary(evaluation, found, facts)
+    record = summary(evaluation, retrieval, facts)
     write_atomic(own_path(folder / "summary.json"), json.dumps(record, indent=1) + "\n")
-    write_atomic(own_path(folder / "report.md"), tables(evaluation, found) + "\n")
+    write_atomic(own_path(folder / "report.md"), tables(evaluation, retrieval) + "\n")
 
 
 def score_table(evaluation: Evaluation, views: str, metric: str) -> tuple[list[str], Rows]:
@@ -139,9 +141,9 @@ def difference_table(evaluation: Evaluation, views: str, metric: str = "macro_ap
     return heads, [[f"{name} - {other}", *cells] for (name, other), cells in rows.items()]
 
 
-def retrieval_table(found: Sequence[Found]) -> tuple[list[str], Rows]:
+def retrieval_table(retrieval: Sequence[RetrievalScore]) -> tuple[list[str], Rows]:
     rows = []
-    for each in found:
+    for each in retrieval:
         figures = each.figures
         share = f" [{each.top1.low:.3f}, {each.top1.high:.3f}]" if each.top1 else ""
         rest = [f"{value:.3f}" for value in (figures.top3, figures.top5, figures.mrr, figures.chance)]
@@ -149,7 +151,7 @@ def retrieval_table(found: Sequence[Found]) -> tuple[list[str], Rows]:
     return ["retrieval", "among", "top-1", "top-3", "top-5", "MRR", "chance of top-1", "queries"], rows
 
 
-def tables(evaluation: Evaluation, found: Sequence[Found]) -> str:
+def tables(evaluation: Evaluation, retrieval: Sequence[RetrievalScore]) -> str:
     """All of it as Markdown."""
     matches = len(evaluation.scenes.moments[evaluation.split].matches)
     parts = ["One match alone: intervals say nothing about others."] if matches == 1 else []
@@ -158,8 +160,8 @@ def tables(evaluation: Evaluation, found: Sequence[Found]) -> str:
         parts.append(_markdown(*score_table(evaluation, views, "macro_ap")))
         parts.append(_markdown(*metric_table(evaluation, views)))
         parts.append(_markdown(*difference_table(evaluation, views)))
-    if found:
-        parts += ["### Retrieval", _markdown(*retrieval_table(found))]
+    if retrieval:
+        parts += ["### Retrieval", _markdown(*retrieval_table(retrieval))]
     return "\n\n".join(parts)
 
 

@@ -114,8 +114,8 @@ def _against_chance(played: Played, rows: Sequence[TeamRow], titles: Mapping[str
             continue
         pairs = list(zip(played.get(row.team, ()), chance, strict=False))  # all runs together are no team that played
         dots = [
-            (f"seed {mine.seed}: {signed(mine.reward - its.reward, 2)}", mine.reward - its.reward)
-            for mine, its in pairs
+            (f"seed {one.seed}: {signed(one.reward - other.reward, 2)}", one.reward - other.reward)
+            for one, other in pairs
         ]
         bars.append(
             Row(titles[row.team], row.above_chance, _difference(row.above_chance), dots, sure=row.episodes >= SURE)

@@ -1,6 +1,6 @@
 """What is true at every moment of a match: one row per picture, the same for all players.
 
-Match (facts, sightings)  ──► row_of ──► Row, one moment ──► stacked ──► Labels, the whole match ──► labels.npz
+Match (facts, sightings)  ──► row_of ──► MatchRow, one moment ──► stacked ──► Labels, the whole match ──► labels.npz
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SAME_ENEMY, _SAME_MATE = 1.0, 48.0
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class MatchRow:
     """One moment. `enemies` are by the id that player 0's engine gives them: position, and whether alive."""
 
     tic: int
@@ -100,7 +100,7 @@ class Labels:
             raise ContentError(f"{path} are no labels of a match ({error}); copy it again or collect anew") from error
 
 
-def row_of(facts: Floats, sightings: Floats) -> Row:
+def row_of(facts: Floats, sightings: Floats) -> MatchRow:
     """The moment that a match's (players, facts) and (players, rows, columns) tell of."""
     position = facts[:, _POSITION]
     rows = sightings.reshape(-1, len(SIGHTING_COLUMNS))
@@ -115,7 +115,7 @@ def row_of(facts: Floats, sightings: Floats) -> Row:
             distance[player] = np.inf
             if distance.min() <= _SAME_MATE:
                 sees_mate[player, distance.argmin()] = True
-    return Row(
+    return MatchRow(
         tic=int(facts[0, COLUMN["EPISODE_TIME"]]),
         position=position,
         angle=facts[:, COLUMN["ANGLE"]],
@@ -139,7 +139,7 @@ def _seen_enemies(things: Floats, enemies: dict[int, tuple[Floats, bool]]) -> fr
     return frozenset(names[index] for index in distance.argmin(axis=1)[near])
 
 
-def stacked(rows: Sequence[Row]) -> Labels:
+def stacked(rows: Sequence[MatchRow]) -> Labels:
     """The labels of a match from its moments."""
     names: list[int] = list(dict.fromkeys(name for row in rows for name in row.enemies))
     count, players, enemies = len(rows), len(rows[0].alive), len(names)

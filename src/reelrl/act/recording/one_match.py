@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from reelrl.act.recording.labels import Labels, Row
+    from reelrl.act.recording.labels import Labels, MatchRow
     from reelrl.act.recording.manifest import RecordingSettings
     from reelrl.act.recording.maps import MapPlan
 
@@ -65,7 +65,7 @@ def _play(
     config = settings.match(scenario)
     height, width = config.picture_size
     team = RoamingTeam(plan, settings.players, seed)
-    rows: list[Row] = []
+    rows: list[MatchRow] = []
     with ExitStack() as open_things:
         match = Match(config, seed, sightings=True, own_colours=True)
         open_things.callback(match.close)

@@ -43,7 +43,7 @@ class MatchInfo:
     digest: str
 
 
-class Match(Protocol):
+class MatchReader(Protocol):
     """One match, whoever recorded it."""
 
     @property
@@ -63,7 +63,7 @@ class Matches(Protocol):
     @property
     def rows_per_second(self) -> float: ...
     def map(self, name: str) -> MapPlan: ...
-    def match(self, name: str) -> Match: ...
+    def match(self, name: str) -> MatchReader: ...
     def close(self) -> None: ...
 
 

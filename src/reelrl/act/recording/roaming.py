@@ -16,7 +16,7 @@ from reelrl.act.doom.env import ACTIONS
 from reelrl.act.recording.routes import Routes
 
 if TYPE_CHECKING:
-    from reelrl.act.recording.labels import Row
+    from reelrl.act.recording.labels import MatchRow
     from reelrl.act.recording.maps import MapPlan
     from reelrl.act.recording.routes import Point
 
@@ -38,7 +38,7 @@ class RoamingTeam:
         routes = Routes(plan)
         self._roamers = [_Roamer(plan, routes, player, seed) for player in range(players)]
 
-    def act(self, row: Row) -> list[int]:
+    def act(self, row: MatchRow) -> list[int]:
         """What each player does until the next moment."""
         return [roamer.act(row) for roamer in self._roamers]
 
@@ -51,7 +51,7 @@ class _Roamer:
         self._pending: list[int] = []  # actions that come before anything else
         self._trail: list[Point] = []  # where it tried to walk lately
 
-    def act(self, row: Row) -> int:
+    def act(self, row: MatchRow) -> int:
         if not row.alive[self._player]:
             self._way, self._pending, self._trail = [], [], []
             return _NO_OP
@@ -63,7 +63,7 @@ class _Roamer:
             return self._shake_free()
         return self._walk(row)
 
-    def _aim(self, row: Row) -> int | None:
+    def _aim(self, row: MatchRow) -> int | None:
         """Turn to the nearest enemy on the screen, or shoot at it."""
         here = row.position[self._player]
         shown = [row.enemies[name][0] for name in row.sees_enemy[self._player]]
@@ -73,7 +73,7 @@ class _Roamer:
         off = self._bearing(row, target[0], target[1])
         return _ATTACK if abs(off) < _AIM_DEGREES else _LEFT if off > 0 else _RIGHT
 
-    def _walk(self, row: Row) -> int:
+    def _walk(self, row: MatchRow) -> int:
         x, y = row.position[self._player][:2]
         while self._way and math.dist((x, y), self._way[0]) < _ARRIVED:
             self._way.pop(0)
@@ -90,7 +90,7 @@ class _Roamer:
         self._trail = [*self._trail[1 - _STUCK_DECISIONS :], (x, y)]
         return _FORWARD
 
-    def _new_way(self, row: Row) -> list[Point]:
+    def _new_way(self, row: MatchRow) -> list[Point]:
         here = row.position[self._player]
         reach = self._routes.reachable((here[0], here[1]))
         places = sorted(place for place in reach.by_place if place >= 0)
@@ -120,7 +120,7 @@ class _Roamer:
         self._pending = [side, side, _FORWARD, side]
         return _USE
 
-    def _bearing(self, row: Row, x: float, y: float) -> float:
+    def _bearing(self, row: MatchRow, x: float, y: float) -> float:
         """Degrees to turn, left is positive, from where the player looks to a point."""
         here = row.position[self._player]
         wanted = math.degrees(math.atan2(y - here[1], x - here[0]))

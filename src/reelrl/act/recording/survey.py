@@ -73,13 +73,13 @@ def _passable(rooms: list[tuple[float, float]]) -> bool:
 
 def inside(sectors: list[dict[str, Any]], x: Floats, y: Floats) -> NDArray[np.bool_]:
     """Which points have a floor. Lines between two floors count twice and so cancel: what is left is the outline."""
-    found = np.zeros(np.broadcast(x, y).shape, bool)
+    has_floor = np.zeros(np.broadcast(x, y).shape, bool)
     for sector in sectors:
         for x1, y1, x2, y2, _ in sector["lines"]:
             if y1 != y2:
                 crossing = x1 + (y - y1) * (x2 - x1) / (y2 - y1)
-                found ^= (np.minimum(y1, y2) <= y) & (y < np.maximum(y1, y2)) & (x < crossing)
-    return found
+                has_floor ^= (np.minimum(y1, y2) <= y) & (y < np.maximum(y1, y2)) & (x < crossing)
+    return has_floor
 
 
 def grid_places(sectors: list[dict[str, Any]]) -> dict[str, tuple[float, float, float, float]]:

@@ -21,7 +21,7 @@ from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.maps import VisitedPlan
 from reelrl.act.recording.reader import MatchData, MatchInfo
 from reelrl.act.recording.xego_layout import (
-    Player,
+    XegoPlayer,
     find_player,
     first_and_last_tick,
     map_folders,
@@ -63,7 +63,7 @@ class Round:
     """One round of a match on disk."""
 
     info: MatchInfo
-    players: tuple[Player, ...]
+    players: tuple[XegoPlayer, ...]
     first_tick: int
 
 
@@ -128,7 +128,7 @@ class XegoData:
             except ContentError as error:
                 self.left_out[name] = str(error)
 
-    def _round(self, name: str, map_name: str, split: Split, players: tuple[Player, ...]) -> Round:
+    def _round(self, name: str, map_name: str, split: Split, players: tuple[XegoPlayer, ...]) -> Round:
         ends = [first_and_last_tick(player.table) for player in players]
         first, last = min(end[0] for end in ends), max(end[1] for end in ends)
         rows = int((last - first) / TICKS_PER_SECOND * self.rows_per_second) + 1

@@ -36,7 +36,7 @@ Offsets = dict[str, dict[str, dict[str, float]]]
 """Of one match, by player and round."""
 
 
-class Player(NamedTuple):
+class XegoPlayer(NamedTuple):
     """Of one round: where its table and its video are, and how much earlier than the round the video begins."""
 
     table: Path
@@ -60,8 +60,8 @@ def tables_of_rounds(folder: Path) -> Iterator[tuple[str, int, list[Path]]]:
         tables: dict[int, list[Path]] = defaultdict(list)
         for table in sorted(match.glob("*/round_*.csv")):
             tables[_round_number(table)].append(table)
-        for number, found in sorted(tables.items()):
-            yield match.name, number, found
+        for number, tables_of_round in sorted(tables.items()):
+            yield match.name, number, tables_of_round
 
 
 def read_track(table: Path) -> Track:
@@ -93,8 +93,8 @@ def _open_table(path: Path) -> TextIO:
 
 def map_folders(folder: Path) -> list[Path]:
     here = [folder, *(sorted(folder.iterdir()) if folder.is_dir() else [])]
-    found = [path for path in here if (path / "trajectory").is_dir() and any(path.glob("video_*fps"))]
-    return found[:1] if found and found[0] == folder else found
+    roots = [path for path in here if (path / "trajectory").is_dir() and any(path.glob("video_*fps"))]
+    return roots[:1] if roots and roots[0] == folder else roots
 
 
 def video_folder(folder: Path) -> Path:
@@ -103,10 +103,10 @@ def video_folder(folder: Path) -> Path:
 
 
 def pictures_per_second(videos: Path) -> float:
-    found = re.fullmatch(r"video_.*?(\d+(?:\.\d+)?)fps", videos.name)
-    if not found or not float(found[1]):
+    rate = re.fullmatch(r"video_.*?(\d+(?:\.\d+)?)fps", videos.name)
+    if not rate or not float(rate[1]):
         raise ContentError(f"{videos} does not end in a rate; X-Ego's are named as video_306x306_4fps")
-    return float(found[1])
+    return float(rate[1])
 
 
 def read_offsets(folder: Path) -> dict[str, Offsets]:
@@ -136,23 +136,23 @@ def read_splits(folder: Path) -> dict[tuple[str, int], Split]:
             continue
         try:
             with _open_table(path) as file:
-                found = {(line[match], int(line[number])): line[split] for line in csv.DictReader(file)}
+                splits = {(line[match], int(line[number])): line[split] for line in csv.DictReader(file)}
         except OSError as error:
             raise ContentError(explain_os_error(error, path, "read")) from error
         except (KeyError, ValueError, csv.Error) as error:
             raise ContentError(f"{path} names no splits ({error!r}); it needs {split}, {match} and {number}") from error
-        return {key: cast("Split", each) for key, each in found.items() if each in get_args(Split)}
+        return {key: cast("Split", each) for key, each in splits.items() if each in get_args(Split)}
     raise ContentError(f"{folder} says nowhere what is for training: it needs {' or '.join(tables)}")
 
 
-def find_player(table: Path, videos: Path, offsets: Offsets) -> Player:
+def find_player(table: Path, videos: Path, offsets: Offsets) -> XegoPlayer:
     player, number = table.parent.name, _round_number(table)
-    found = [path for path in (videos / player).glob("round_*.mp4") if _round_number(path) == number]
-    if not found:
+    paths = [path for path in (videos / player).glob("round_*.mp4") if _round_number(path) == number]
+    if not paths:
         raise ContentError(f"player {player} has no video of it")
     named = {_number_in(name): entry for name, entry in offsets.get(player, {}).items()}
     try:
-        return Player(table, found[0], float(named[number]["offset_sec"]))
+        return XegoPlayer(table, paths[0], float(named[number]["offset_sec"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ContentError(f"time_offset.json has no offset_sec for player {player}") from error
 
@@ -165,8 +165,8 @@ def _round_number(path: Path) -> int:
 
 
 def _number_in(name: str) -> int:
-    found = re.fullmatch(r"(?:round_)?(\d+)", name)
-    return int(found[1]) if found else -1
+    matched = re.fullmatch(r"(?:round_)?(\d+)", name)
+    return int(matched[1]) if matched else -1
 
 
 def first_and_last_tick(table: Path) -> tuple[int, int]:

@@ -118,8 +118,10 @@ class AutoEncoderBackbone(VideoEncoder):
         super().__init__(settings, clip)
         if clip.channels != 3:
             raise ConfigError(f"streaming-ae sees RGB, and this video has {clip.channels} channels")
-        found = _saved_settings(Path(settings.weights)) if settings.weights else AutoEncoderSettings(seed=settings.seed)
-        model = StreamingAutoEncoder(found)
+        model_settings = (
+            _saved_settings(Path(settings.weights)) if settings.weights else AutoEncoderSettings(seed=settings.seed)
+        )
+        model = StreamingAutoEncoder(model_settings)
         if settings.weights:
             load_weights(model, settings.weights)
         self.background, self.encoder = model.background, model.encoder
@@ -146,14 +148,14 @@ def _load_trained(encoder: VideoEncoder) -> None:
     """Take the weights that a net of `reel train location` gave its encoder, if such a file is named."""
     from safetensors import SafetensorError, safe_open
 
-    path, mine = encoder.settings.weights, "encoder."
+    path, prefix = encoder.settings.weights, "encoder."
     if path is None:
         return
     try:
         check_regular(path, follow_links=True)
         with safe_open(path, "pt") as file:
-            trained = {name: file.get_tensor(name) for name in file.keys() if name.startswith(mine)}  # noqa: SIM118
-        encoder.load_state_dict({name.removeprefix(mine): value for name, value in trained.items()})
+            trained = {name: file.get_tensor(name) for name in file.keys() if name.startswith(prefix)}  # noqa: SIM118
+        encoder.load_state_dict({name.removeprefix(prefix): value for name, value in trained.items()})
     except (OSError, SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(

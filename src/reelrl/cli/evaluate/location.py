@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.act.location import tables as location_report
     from reelrl.act.location.evaluate import evaluate
     from reelrl.act.location.map_pictures import prediction_sheet
-    from reelrl.act.location.retrieval_scores import find_all
+    from reelrl.act.location.retrieval_scores import retrieval_scores
     from reelrl.agents.devices import use_device
     from reelrl.content.pictures import save_png
     from reelrl.runs.folder import RunFolder
@@ -64,16 +64,16 @@ def run(args: argparse.Namespace) -> int:
         device=device,
     )
     first = next(iter(evaluation.nets.values()))[0]
-    found = find_all(evaluation.nets, args.split, first.settings.apart_s)
+    retrieval = retrieval_scores(evaluation.nets, args.split, first.settings.apart_s)
     facts = _facts(evaluation)
     sheet = prediction_sheet(first, args.split)
     save_png(own_path(folder / "maps.png"), sheet)
-    location_report.write_records(folder, evaluation, found, facts)
-    location_page.write_page(own_path(folder / "index.html"), evaluation, found, sheet, facts)
+    location_report.write_records(folder, evaluation, retrieval, facts)
+    location_page.write_page(own_path(folder / "index.html"), evaluation, retrieval, sheet, facts)
     if args.json:
-        output.as_json(location_report.summary(evaluation, found, facts))
+        output.as_json(location_report.summary(evaluation, retrieval, facts))
         return 0
-    print(location_report.tables(evaluation, found))
+    print(location_report.tables(evaluation, retrieval))
     output.next_command(f"open {folder / 'index.html'}")
     return 0
 

@@ -102,7 +102,7 @@ def train(
 def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> None:
     with training.Report(experiment.config.get_max_n_frames(experiment.on_policy), unit="steps") as report:
         report.begin(experiment.total_frames)
-        experiment.on_iteration = lambda experiment: _tell(experiment, report)
+        experiment.on_iteration = lambda experiment: _report(experiment, report)
         try:
             experiment.learn(report.saving(save_every_s, "iteration"))
         except GameError:
@@ -137,23 +137,23 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
         "learn", experiment.algorithm_name, f"encoder {encoder['model_type']}", *([frozen] if frozen else []), *beside
     )
     if resumed:
-        found = run_folder.resume()
-        if found:
-            experiment.restore(found)
-        training.say_resumed(f"step {spaced(experiment.total_frames)}" if found else None)
+        checkpoint = run_folder.resume()
+        if checkpoint:
+            experiment.restore(checkpoint)
+        training.say_resumed(f"step {spaced(experiment.total_frames)}" if checkpoint else None)
 
 
-_TOLD = {
+FIGURES = {
     "return": "collection/reward/episode_reward_mean",
     "kills": "collection/player/info/kills",
     "evaluated": "eval/reward/episode_reward_mean",
 }
 
 
-def _tell(experiment: DoomExperiment, report: training.Report) -> None:
+def _report(experiment: DoomExperiment, report: training.Report) -> None:
     """A line per iteration, or the bar."""
     figures: dict[str, Any] = experiment.logger.figures
-    shown = {name: figures[key] for name, key in _TOLD.items() if key in figures}
+    shown = {name: figures[key] for name, key in FIGURES.items() if key in figures}
     report.moved(experiment.total_frames, **shown)
     if report.by_lines:
         values = [f"{name} {value:.2f}" for name, value in shown.items()]

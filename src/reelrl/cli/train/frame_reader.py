@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reelrl.act.location.frame_reader.train import FrameReaderTrainer, FrameReaderTraining
 
 STAGE = "frame-reader"
-_TOLD = {name: f"val/{name}" for name in ("loss", "place", "heading", "mates", "enemies", "who")}
+FIGURES = {name: f"val/{name}" for name in ("loss", "place", "heading", "mates", "enemies", "who")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     ) as run_folder:
         trainer = FrameReaderTrainer(settings, seed, run_folder, frames, device)
         _introduce(args, trainer)
-        training.train_epochs(trainer, len(frames["train"]), "pictures", _TOLD, args.save_every)
+        training.train_epochs(trainer, len(frames["train"]), "pictures", FIGURES, args.save_every)
     output.line("done", f"epoch {trainer.epoch}", f"best {trainer.best_epoch}")
     output.next_command(f"reel train location {settings.data} --frame-reader {run_folder.folder}")
 

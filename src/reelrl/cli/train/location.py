@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reelrl.act.location.train import LocationTrainer, LocationTraining
 
 STAGE = "location"
-_TOLD = {"location": "loss/location", "contrastive": "loss/contrastive", "precision": "val/precision"}
+FIGURES = {"location": "loss/location", "contrastive": "loss/contrastive", "precision": "val/precision"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     ) as run_folder:
         trainer = LocationTrainer(scenes.settings, seed, run_folder, scenes, device)
         _introduce(args, trainer)
-        training.train_epochs(trainer, len(scenes.moments["train"]), "moments", _TOLD, args.save_every)
+        training.train_epochs(trainer, len(scenes.moments["train"]), "moments", FIGURES, args.save_every)
     if trainer.best_epoch:
         score = f"average precision {trainer.best_score:.4f}"
         output.line("best", f"epoch {trainer.best_epoch}", score, "validation, one view")

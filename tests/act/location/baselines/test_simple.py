@@ -16,7 +16,7 @@ from reelrl.act.recording.reader import MatchData
 from tests.act.location.written_matches import PLAN, labels_of, rooms_of, write_matches
 
 if TYPE_CHECKING:
-    from reelrl.act.location.baselines.simple import Baseline
+    from reelrl.act.location.baselines.simple import LocationBaseline
 
 SAMPLES = SampleSettings(frames=3, stride=2, ahead_s=1.0)
 
@@ -31,7 +31,7 @@ def moments(data: MatchData) -> Moments:
     return Moments.of(data, data.matches, SAMPLES, PLAN)
 
 
-def score(baseline: Baseline, moments: Moments, pov: np.ndarray) -> dict[str, float]:
+def score(baseline: LocationBaseline, moments: Moments, pov: np.ndarray) -> dict[str, float]:
     baseline.fit(moments, pov)
     said, truth = baseline.answer(moments, pov), moments.targets(pov)
     assert all((answer >= 0).all() and (answer <= 1).all() for answer in said.values())

@@ -14,7 +14,7 @@ from reelrl.act.location.baselines.frame_reader import FrameReaderSightings
 from reelrl.act.location.baselines.simple import Prior
 from reelrl.act.location.embeddings import Clips, Store
 from reelrl.act.location.epochs import schedule
-from reelrl.act.location.frame_reader.labelled_frames import _across, told_apart
+from reelrl.act.location.frame_reader.labelled_frames import _across, distinct_bodies
 from reelrl.act.location.frame_reader.net import OF_A_PLACE, FrameReaderNet, FrameReaderSettings
 from reelrl.act.location.frame_reader.train import (
     WEIGHTS,
@@ -94,9 +94,9 @@ def test_a_labelled_frame_says_what_the_recording_says(folder: Path) -> None:
 
 def test_players_are_known_by_their_numbers(folder: Path) -> None:
     data = MatchData.open(folder)
-    assert told_apart(data, data.matches) == (3, 2)
+    assert distinct_bodies(data, data.matches) == (3, 2)
     with pytest.raises(ContentError, match="have from 2 to 3 players"):
-        told_apart(data, [data.matches[0], replace(data.matches[1], players=2)])
+        distinct_bodies(data, [data.matches[0], replace(data.matches[1], players=2)])
 
 
 def test_bodies_are_where_the_field_of_view_has_them() -> None:

@@ -72,11 +72,11 @@ def _settings(path: Path) -> dict[str, str]:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ContentError(f"cannot read {path} as a scenario's settings: {error}") from error
-    found = {}
+    values = {}
     for key, value in re.findall(r"^\s*(\w+)\s*\+?=\s*([^\s{#][^#\n]*)", text, re.MULTILINE):
-        found[key.lower().replace("_", "")] = value.strip()
+        values[key.lower().replace("_", "")] = value.strip()
     known = ("doom_scenario_path", "doom_map", "game_args")
-    return {key: found[plain] for key in known if (plain := key.replace("_", "")) in found}
+    return {key: values[plain] for key in known if (plain := key.replace("_", "")) in values}
 
 
 def _beside(path: Path, named: str) -> Path | None:

@@ -28,9 +28,9 @@ class LinearReading:
         """From features [N, F] and what is true [N, places] for each head."""
         said = torch.from_numpy(np.concatenate([truth[head] for head in HEADS], 1)).float()
         features = torch.from_numpy(known)
-        usual = said.mean(0).clamp(1e-3, 1 - 1e-3)
+        prior = said.mean(0).clamp(1e-3, 1 - 1e-3)
         self.weight = torch.zeros(known.shape[1], said.shape[1], requires_grad=True)
-        self.bias = (usual / (1 - usual)).log().requires_grad_()
+        self.bias = (prior / (1 - prior)).log().requires_grad_()
         optimiser = torch.optim.LBFGS([self.weight, self.bias], max_iter=100, line_search_fn="strong_wolfe")
 
         def loss() -> float:

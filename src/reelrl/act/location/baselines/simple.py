@@ -42,7 +42,7 @@ _MOST_SEEN = 4  # more sightings than that are counted as so many
 _DOUBT = 4.0  # how many cases the general frequency is worth beside those of one kind
 
 
-class Baseline(Protocol):
+class LocationBaseline(Protocol):
     """Fitted on moments and the players that watch them; answers about others."""
 
     def fit(self, moments: Moments, pov: Marks) -> None: ...
@@ -116,7 +116,7 @@ class _Asked(NamedTuple):
     age: Places
     """Numbers of AGES_S."""
     seen_at: Places
-    found: Places
+    true_place: Places
 
     @property
     def number_seen(self) -> NDArray[np.int64]:
@@ -163,9 +163,9 @@ class LastSighting:
         places = len(self.plan.places)
         moved = np.zeros((len(AGES_S), places, places + 1))
         for asked in self._asked(moments, pov, head):
-            np.add.at(moved, (asked.age[asked.known], asked.seen_at[asked.known], asked.found[asked.known]), 1)
-        usual = moved.sum((0, 1)) + 1e-6
-        moved += (0.02 if self.everybody else _DOUBT) * usual / usual.sum()
+            np.add.at(moved, (asked.age[asked.known], asked.seen_at[asked.known], asked.true_place[asked.known]), 1)
+        prior = moved.sum((0, 1)) + 1e-6
+        moved += (0.02 if self.everybody else _DOUBT) * prior / prior.sum()
         return np.asarray(moved / moved.sum(-1, keepdims=True))
 
     def _never_seen(self, moments: Moments, pov: Marks, head: str) -> Floats:
@@ -173,28 +173,28 @@ class LastSighting:
         places = len(self.plan.places)
         there, cases = np.zeros((_MOST_SEEN + 1, places)), np.zeros(_MOST_SEEN + 1)
         for asked in self._asked(moments, pov, head):
-            hidden = occupied(np.where(asked.known, -1, asked.found), places)
+            hidden = occupied(np.where(asked.known, -1, asked.true_place), places)
             np.add.at(there, asked.number_seen, hidden)
             np.add.at(cases, asked.number_seen, 1)
-        usual = there.sum(0) / max(cases.sum(), 1)
-        return np.asarray((there + _DOUBT * usual) / (cases[:, None] + _DOUBT))
+        prior = there.sum(0) / max(cases.sum(), 1)
+        return np.asarray((there + _DOUBT * prior) / (cases[:, None] + _DOUBT))
 
     def _asked(self, moments: Moments, pov: Marks, head: str) -> Iterator[_Asked]:
         """Match by match: whom a head asks about, when and where each was last seen, and where each truly is."""
         ahead = self.ahead_rows[head.rpartition("_")[2]]
         for match in np.unique(moments.match):
-            mine = np.flatnonzero(moments.match == match)
-            sightings, rows = self.sightings(moments.take(mine)), moments.row[mine]
+            indices = np.flatnonzero(moments.match == match)
+            sightings, rows = self.sightings(moments.take(indices)), moments.row[indices]
             players = sightings.last.shape[1]
-            watching = pov[mine, :players]
-            ours = sightings.team[rows] == moments.side[mine, None]
+            watching = pov[indices, :players]
+            ours = sightings.team[rows] == moments.side[indices, None]
             if head.startswith("mates"):
                 alone = np.zeros_like(ours)
                 alone[:, :players] = watching & (watching.sum(1, keepdims=True) == 1)
                 wanted = ours & ~alone
             else:
                 wanted = ~ours
-            found = np.where(wanted, sightings.where[rows + ahead], -1)
+            true_place = np.where(wanted, sightings.where[rows + ahead], -1)
             last = np.where(watching[..., None], sightings.last[rows], -1)
             newest = last.argmax(1)[:, None]
             seen_at = np.take_along_axis(sightings.seen_at[rows], newest, 1)[:, 0]
@@ -206,7 +206,7 @@ class LastSighting:
             age = rows[:, None] - last
             known = wanted & (last >= 0) & (age <= self.memory_rows) & (seen_at >= 0)
             kind = np.searchsorted(self.ages, age, side="right") - 1
-            yield _Asked(mine, known, kind, seen_at, found)
+            yield _Asked(indices, known, kind, seen_at, true_place)
 
     def sightings(self, moments: Moments) -> Sightings:
         """Of the match that these moments are of."""
@@ -240,15 +240,15 @@ class AnonymousSightings:
 
     def _kinds(self, moments: Moments, pov: Marks, *, mates: bool) -> NDArray[np.int64]:
         """Numbers of AGES_S [N, places]; one more where nobody was seen yet."""
-        found = np.empty((len(moments), len(self.plan.places)), np.int64)
+        kind = np.empty((len(moments), len(self.plan.places)), np.int64)
         for match, side in np.unique(np.stack([moments.match, moments.side]), axis=1).T:
-            mine = np.flatnonzero((moments.match == match) & (moments.side == side))
+            indices = np.flatnonzero((moments.match == match) & (moments.side == side))
             last = self._seen(moments.matches[match].id, int(side), mates=mates)
-            watching, rows = pov[mine, : last.shape[1], None], moments.row[mine]
+            watching, rows = pov[indices, : last.shape[1], None], moments.row[indices]
             newest = np.where(watching, last[rows], -1).max(1)
             kinds = np.searchsorted(self.ages, rows[:, None] - newest, side="right") - 1
-            found[mine] = np.where(newest >= 0, kinds, len(AGES_S))
-        return found
+            kind[indices] = np.where(newest >= 0, kinds, len(AGES_S))
+        return kind
 
     def _seen(self, match: str, side: int, *, mates: bool) -> NDArray[np.int64]:
         """The last row [rows, observers, places] in which one of the side, or one of the others, was seen there."""
@@ -268,9 +268,9 @@ def own_places(moments: Moments, pov: Marks) -> Marks:
     return occupied(np.where(pov, moments.player_places, -1), moments.places)
 
 
-def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view: bool) -> dict[str, Baseline]:
+def baselines(data: Matches, plan: MapPlan, samples: SampleSettings, *, one_view: bool) -> dict[str, LocationBaseline]:
     """By name; whose place is one's own can be asked of one only."""
-    named: dict[str, Baseline] = {"prior": Prior()}
+    named: dict[str, LocationBaseline] = {"prior": Prior()}
     if one_view:
         named["own place"] = OwnPlace()
     return named | {

@@ -82,13 +82,13 @@ class LabelledFrames:
             pictures = store.rows(data, info, lambda _: None)
             for player, (alive, *facts) in enumerate(players):
                 parts.append([torch.from_numpy(each[alive]) for each in (pictures[player], *facts)])
-        found = cls(*(torch.cat(part) for part in zip(*parts, strict=True)))
-        if not (found.seen_cell >= 0).any():
+        frames = cls(*(torch.cat(part) for part in zip(*parts, strict=True)))
+        if not (frames.seen_cell >= 0).any():
             raise ContentError(
                 f"nobody is on anybody's screen in {data.folder}, so there is nothing to learn about others; a frame "
                 "reader needs matches of `reel collect doom`, which tell who sees whom"
             )
-        return found
+        return frames
 
 
 def look(store: Store, data: Matches, info: MatchInfo, plan: MapPlan) -> Seen:
@@ -103,7 +103,7 @@ def look(store: Store, data: Matches, info: MatchInfo, plan: MapPlan) -> Seen:
     return [(labels.alive[rows, player], *seen) for player, seen in enumerate(_seen(labels, rows, plan, width))]
 
 
-def told_apart(data: Matches, matches: Sequence[MatchInfo]) -> tuple[int, int]:
+def distinct_bodies(data: Matches, matches: Sequence[MatchInfo]) -> tuple[int, int]:
     """How many players there are, and how many enemies that can have a name: 1 if they come and go, or are many."""
     players = {info.players for info in matches}
     if len(players) > 1:

@@ -21,7 +21,7 @@ from reelrl import seeding
 from reelrl.act.location.dataset import label_map, matches_of
 from reelrl.act.location.embeddings import Store
 from reelrl.act.location.epochs import EpochTrainer
-from reelrl.act.location.frame_reader.labelled_frames import LabelledFrames, look, on_columns, told_apart
+from reelrl.act.location.frame_reader.labelled_frames import LabelledFrames, distinct_bodies, look, on_columns
 from reelrl.act.location.frame_reader.net import OF_A_PLACE, FrameReaderNet, FrameReaderSettings, by_place, somebody
 from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.row_encoders import Thumbnails
@@ -127,14 +127,14 @@ class FrameReaderTrainer(EpochTrainer):
             )
             parts.append(by_place(somebody(said["columns"])).logsumexp(-1).cpu())
             truths.append(by_place(self._truth(part).any(1)).any(-1).cpu())
-        found, truth = torch.cat(parts), torch.cat(truths)  # [N, bodies, places]
+        answers, truth = torch.cat(parts), torch.cat(truths)  # [N, bodies, places]
         players = self.settings.net.players
         kinds = {"mates": slice(0, players), "enemies": slice(players, None)}
         figures = {
-            name: mean_precision(found[:, kind].logsumexp(1).numpy(), truth[:, kind].any(1).numpy())
+            name: mean_precision(answers[:, kind].logsumexp(1).numpy(), truth[:, kind].any(1).numpy())
             for name, kind in kinds.items()
         }
-        figures["who"] = mean_precision(found.flatten(1).numpy(), truth.flatten(1).numpy())
+        figures["who"] = mean_precision(answers.flatten(1).numpy(), truth.flatten(1).numpy())
         figures |= {"place": float(right[0]), "heading": float(right[1]), "loss": losses}
         return -losses, {f"val/{name}": value for name, value in figures.items()}
 
@@ -186,14 +186,14 @@ def open_labelled_frames(
     matches = {split: matches_of(data, split, str(settings.map)) for split in ("train", "val")}
     frames = {}
     with Progress("look", sum(map(len, matches.values())), unit="matches") as progress:
-        for split, mine in matches.items():
+        for split, of_split in matches.items():
             seen = []
-            for each in work(_look, [(settings, info) for info in mine]):
+            for each in work(_look, [(settings, info) for info in of_split]):
                 seen.append(each)
                 progress.update(1)
-            frames[split] = LabelledFrames.of(_store(settings), data, mine, seen)
+            frames[split] = LabelledFrames.of(_store(settings), data, of_split, seen)
     height, width = frames["train"].pictures.shape[2:]
-    players, enemies = told_apart(data, matches["train"])
+    players, enemies = distinct_bodies(data, matches["train"])
     places = frames["train"].places
     net = replace(settings.net, places=places, players=players, enemies=enemies, picture=(height, width))
     return replace(settings, net=net), frames

@@ -52,17 +52,17 @@ class PlaceMemory(nn.Module):
         views, frames, places, _ = readings.shape
         seen = self._of_bodies(readings, seats).flatten(0, 1)  # [N * bodies, T, places, features]
         kind = self.kind[kinds_of(self.players, self.bodies, seen.device)].repeat(views, 1)
-        told = torch.cat([seen.flatten(2), kind[:, None].expand(-1, frames, -1)], -1)
+        context = torch.cat([seen.flatten(2), kind[:, None].expand(-1, frames, -1)], -1)
         # As one layer over all of it, but what places have in common, and what never changes, is multiplied once.
         about, around, name = torch.split(self.from_now.weight, [self.width, _CONTEXT, _NAME], 1)
-        now = self.about(seen).relu() @ about.T + (self.around(told).relu() @ around.T)[:, :, None]
+        now = self.about(seen).relu() @ about.T + (self.around(context).relu() @ around.T)[:, :, None]
         now = now + (self.name @ name.T + self.from_now.bias)
         state = readings.new_zeros(len(seen), places, self.width)
         states = []
-        for heard in now.unbind(1):
+        for inputs in now.unbind(1):
             before = self.from_before(torch.cat([state, self.neighbours(state)], -1))
-            reset, keep = (heard + before)[..., : 2 * self.width].sigmoid().chunk(2, -1)
-            new = (heard[..., 2 * self.width :] + reset * before[..., 2 * self.width :]).tanh()
+            reset, keep = (inputs + before)[..., : 2 * self.width].sigmoid().chunk(2, -1)
+            new = (inputs[..., 2 * self.width :] + reset * before[..., 2 * self.width :]).tanh()
             state = new + keep * (state - new)
             states.append(state)
         return torch.unflatten(torch.stack(states, 1), 0, (views, self.bodies)).transpose(1, 2)
@@ -83,11 +83,11 @@ class Neighbours(nn.Module):
     def __init__(self, places: int, width: int, ways: int = 4) -> None:
         super().__init__()
         self.near = nn.Parameter(torch.randn(ways, places, places) * 0.1)
-        self.told = nn.Linear(width, width)
+        self.told = nn.Linear(width, width)  # called so in weights, whose names stay
 
     def forward(self, state: Tensor) -> Tensor:
-        told = torch.unflatten(self.told(state), -1, (len(self.near), -1))
-        return torch.einsum("kpq,nqke->npke", self.near, told).flatten(2)
+        messages = torch.unflatten(self.told(state), -1, (len(self.near), -1))
+        return torch.einsum("kpq,nqke->npke", self.near, messages).flatten(2)
 
 
 class Read(NamedTuple):
@@ -141,10 +141,10 @@ class PlaceReader(nn.Module):
         present = subset[:, None].expand(-1, bodies * places, -1).flatten(0, 1)
         fused = self.fuser(everyone.flatten(2, 3).transpose(1, 2).flatten(0, 1), present)
         kinds = kinds_of(self.players, bodies, tokens.device)
-        told = self.alone((subset.sum(1) == 1).long())[:, None] + self.kind(kinds)
+        asked = self.alone((subset.sum(1) == 1).long())[:, None] + self.kind(kinds)
         if self.side is not None:
-            told = told + self.side(side)[:, None]
-        known = torch.unflatten(self.team(fused), 0, (-1, places)) + self.name + told.flatten(0, 1)[:, None]
+            asked = asked + self.side(side)[:, None]
+        known = torch.unflatten(self.team(fused), 0, (-1, places)) + self.name + asked.flatten(0, 1)[:, None]
         for layer in self.layers:
             known = layer(known)
         known = self.norm(known)

@@ -16,7 +16,7 @@ import torch
 from benchmarl.experiment.callback import Callback
 
 from reelrl.act.location.model.contrastive_loss import CrossEgoContrastive
-from reelrl.act.marl.benchmarl.models import VideoReader
+from reelrl.act.marl.benchmarl.models import AgentVideoReader
 
 if TYPE_CHECKING:
     from tensordict import TensorDictBase
@@ -40,7 +40,7 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
 
     def on_setup(self) -> None:
         for group, loss in self.experiment.losses.items():
-            reader = next(module for module in loss.actor_network.modules() if isinstance(module, VideoReader))
+            reader = next(module for module in loss.actor_network.modules() if isinstance(module, AgentVideoReader))
             # The term's first weights cost the rest of the training none of its chance.
             with torch.random.fork_rng(devices=[]):
                 module = CrossEgoContrastive(
@@ -53,7 +53,7 @@ class ContrastiveTerm(Callback):  # type: ignore[misc]
                 ).to(self.experiment.config.train_device)
             self.modules[group] = module
             self.optimisers[group] = torch.optim.Adam(module.parameters(), self.settings.lr)
-            _Listener(self, group, reader).listen_to(loss)
+            _EncoderTap(self, group, reader).listen_to(loss)
 
     def on_batch_collected(self, batch: TensorDictBase) -> None:
         """Write down which views are of one moment, and who is alive, before the batch is shuffled."""
@@ -106,10 +106,10 @@ def negatives_too_near(moments: Tensor, gap_steps: int) -> Tensor:
     return (apart > 0) & (apart <= gap_steps)
 
 
-class _Listener:
+class _EncoderTap:
     """Catches what the actor's encoder answers while the loss of a minibatch is computed: nothing is encoded twice."""
 
-    def __init__(self, term: ContrastiveTerm, group: str, reader: VideoReader) -> None:
+    def __init__(self, term: ContrastiveTerm, group: str, reader: AgentVideoReader) -> None:
         self.term, self.group, self.reader = term, group, reader
         self.hook: RemovableHandle | None = None
         self.views: list[Tensor] = []

@@ -36,7 +36,7 @@ Key = tuple[str, ...]
 FUSIONS = ("concat", "mean")
 
 
-class VideoReader(nn.Module):
+class AgentVideoReader(nn.Module):
     """The embedding and the extra facts of every agent: [..., agents, `width`] and [..., agents, `aux_width`].
 
     A frozen encoder is not a part of this module: it has nothing to learn, save or copy. Where the environment has
@@ -115,7 +115,7 @@ class VideoModel(Model):  # type: ignore[misc]
         self.dropout, self.layer_norm = dropout, layer_norm
         self._check_head()
         # Called so in checkpoints, whose names stay.
-        self.eyes = VideoReader(self, video_encoder_cfg, video_key, aux_keys, return_temporal_features)
+        self.eyes = AgentVideoReader(self, video_encoder_cfg, video_key, aux_keys, return_temporal_features)
         self.in_keys = self.eyes.in_keys
 
     def _heads(self, inputs: int, *, last_gain: float) -> nn.ModuleList:
