@@ -71,6 +71,11 @@ def test_runs_become_tables_maps_and_a_page(world: Path, capsys: pytest.CaptureF
     assert "2 test matches" in page
     assert outside_sources(page) == []
     assert (world / "out/maps.png").stat().st_size > 1000
+    assert evaluate(world, ["0001", "0002", "0003"], "--jobs", "2", "--json") == 0
+    again = json.loads((world / "out/summary.json").read_text())
+    assert {key: again[key] for key in ("scores", "differences")} == {
+        key: summary[key] for key in ("scores", "differences")
+    }
 
 
 def test_a_stopped_run_goes_on(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import integers
 
-from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.scores import (
     METRICS,
     Counts,
@@ -15,6 +14,7 @@ from reelrl.act.location.scores import (
     drawings,
     f1,
     interval,
+    mean_precision,
     over_seeds,
 )
 

@@ -14,8 +14,8 @@ from reelrl.act.location.dataset import Scenes
 from reelrl.act.location.frame_reader.net import FrameReaderNet, FrameReaderSettings
 from reelrl.act.location.model.net import CrossEgoVideoLocationNet
 from reelrl.act.location.model.settings import ContrastiveSettings, LocationNetSettings
-from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings
+from reelrl.act.location.scores import mean_precision
 from reelrl.act.location.train import WEIGHTS, LocationTrainer, LocationTraining
 from reelrl.act.video.encoder import ClipShape, VideoEncoderSettings, frozen_video_encoder
 from reelrl.errors import CheckpointError, ConfigError, ContentError

@@ -9,7 +9,9 @@ Thresholds are chosen on validation matches.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from reelrl.act.location.baselines.frame_reader import FrameReaderSightings
@@ -17,6 +19,7 @@ from reelrl.act.location.baselines.simple import baselines
 from reelrl.act.location.contestants import TrainedNet, load_nets
 from reelrl.act.location.dataset import Scenes
 from reelrl.act.location.model.net import HEADS
+from reelrl.act.location.samples import Marks, Moments
 from reelrl.act.location.scores import (
     METRICS,
     Counts,
@@ -27,15 +30,16 @@ from reelrl.act.location.scores import (
     over_seeds,
     summed,
 )
+from reelrl.parallel import executor
 from reelrl.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import torch
 
     from reelrl.act.location.answers import Answers
-    from reelrl.act.location.samples import Marks, Moments
+    from reelrl.act.location.baselines.simple import LocationBaseline
     from reelrl.report.intervals import Interval
     from reelrl.runs.folder import RunFolder
 
@@ -79,18 +83,21 @@ def evaluate(
     embeddings: str | None = None,
     make: bool = True,
     device: str | torch.device = "cpu",
+    jobs: int = 1,
 ) -> Evaluation:
-    """Every net and baseline about every moment of a split."""
+    """Every net and baseline about every moment of a split; `jobs` of them at the same time."""
     splits = list(dict.fromkeys(["train", "val", split, "retrieval"]))
     nets = load_nets(folders, data, splits, embeddings, make, device)
     scenes = next(iter(nets.values()))[0].scenes
     weights = drawings(len(scenes.moments[split].matches))
     evaluation = Evaluation(split, scenes, nets, {}, {})
-    with Progress("answer", unit="contestants") as progress:
-        for views in VIEWS:
-            for name, seeds in _contestants(scenes, nets, views):
-                _add(evaluation, views, name, [_counted(who, scenes, split, views) for who in seeds], weights)
-                progress.update()
+    tasks = [task for views in VIEWS for task in _contestants(scenes, nets, split, views)]
+    # Threads, not processes: contestants share the embeddings of all matches, which are most of the memory.
+    with executor(jobs, threads=jobs != 1) as work, Progress("answer", len(tasks), unit="contestants") as progress:
+        counted = work.map(_Contestant.counts, tasks, name=lambda task: f"{task.name}, {task.views} view")
+        for task, seeds in zip(tasks, counted, strict=True):
+            _add(evaluation, task.views, task.name, seeds, weights)
+            progress.update()
     return evaluation
 
 
@@ -99,23 +106,41 @@ def seen_through(moments: Moments, views: Views) -> tuple[Moments, Marks]:
     return moments.single_views() if views == "one" else (moments, moments.present)
 
 
-def _contestants(
-    scenes: Scenes, nets: dict[str, list[TrainedNet]], views: Views
-) -> Iterator[tuple[str, list[Answering]]]:
-    """Names, and who answers: one for each seed."""
+@dataclass(frozen=True, eq=False)
+class _Contestant:
+    """Who answers, through which views: one for each seed, after `fit` on the training matches."""
+
+    scenes: Scenes
+    split: str
+    views: Views
+    name: str
+    seeds: list[Answering]
+    fit: Callable[[Moments, Marks], None] | None = None
+
+    def counts(self) -> list[dict[str, Counts]]:
+        if self.fit is not None:
+            self.fit(*seen_through(self.scenes.moments["train"], self.views))
+        return [_counted(who, self.scenes, self.split, self.views) for who in self.seeds]
+
+
+def _contestants(scenes: Scenes, nets: dict[str, list[TrainedNet]], split: str, views: Views) -> Iterator[_Contestant]:
     known = baselines(scenes.data, scenes.plan, scenes.samples, one_view=views == "one")
     readers = {id(net.scenes): net for group in nets.values() for net in group}
     for net in readers.values():
         if not net.scenes.names():
             continue
         name = _BY_READER if len(readers) == 1 else f"{_BY_READER} of {net.folder.name}"
-        by_matches = {moments.matches: net.scenes.clips[split] for split, moments in net.scenes.moments.items()}
+        by_matches = {moments.matches: net.scenes.clips[part] for part, moments in net.scenes.moments.items()}
         known[name] = FrameReaderSightings(scenes.data, scenes.plan, scenes.samples, by_matches)
     for name, baseline in known.items():
-        baseline.fit(*seen_through(scenes.moments["train"], views))
-        yield name, [lambda _, moments, pov: baseline.answer(moments, pov)]  # noqa: B023  # used before the next one
+        yield _Contestant(scenes, split, views, name, [partial(_baseline_answer, baseline)], baseline.fit)
     for name, group in nets.items():
-        yield name, [net.answer for net in group]
+        yield _Contestant(scenes, split, views, name, [net.answer for net in group])
+
+
+def _baseline_answer(baseline: LocationBaseline, split: str, moments: Moments, pov: Marks) -> Answers:
+    del split  # nets have their embeddings by splits; a baseline knows the moments' matches
+    return baseline.answer(moments, pov)
 
 
 def _counted(who: Answering, scenes: Scenes, split: str, views: Views) -> dict[str, Counts]:

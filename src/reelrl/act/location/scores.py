@@ -10,7 +10,7 @@ is a weight per match. A macro score is the mean over places; places that hold n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Counts:
         there = self.right.sum((0, 2)) > 0
         tuned, half, bins = (np.tensordot(weights, part, 1) for part in (self.tuned, self.at_half, self.bins))
         return {
-            "macro_ap": _mean(average_precision(right, wrong)[:, there]),
+            "macro_ap": _mean(average_precision_by_rank(right, wrong)[:, there]),
             "macro_f1": _mean(f1(tuned)[:, there]),
             "micro_f1": f1(tuned.sum(1)),
             "macro_f1_at_half": _mean(f1(half)[:, there]),
@@ -77,17 +77,36 @@ class Counts:
         """Each place by itself, over all matches: [P]."""
         right, wrong, tuned = self.right.sum(0), self.wrong.sum(0), self.tuned.sum(0)
         share = right.sum(1) / (right.sum(1) + wrong.sum(1))
-        return {"share": share, "ap": average_precision(right, wrong), "f1": f1(tuned)}
+        return {"share": share, "ap": average_precision_by_rank(right, wrong), "f1": f1(tuned)}
 
     def reliability(self) -> list[tuple[float, float, int]]:
         """Of each bin that holds answers: their mean, how many came true, and their number."""
         return [(s / n, t / n, int(n)) for n, s, t in self.bins.sum(0) if n]
 
 
-def average_precision(right: Floats, wrong: Floats) -> Floats:
-    """Mean precision over the true ones, from counts by rank [..., ranks]; NaN where nothing is true.
+def average_precision(answers: NDArray[np.floating[Any]], truth: NDArray[np.bool_]) -> float:
+    """Mean over the true ones of the share of true ones among all that rank as high; NaN where nothing is true.
 
-    Answers of one rank are accepted together: equal answers have no order.
+    Equal answers have no order: they are accepted together.
+    """
+    order = np.argsort(-answers, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(answers[order]) != 0, np.True_))
+    hits = np.cumsum(truth[order])[ends]
+    if not hits[-1]:
+        return float("nan")
+    return float((np.diff(hits, prepend=0) * hits / (ends + 1)).sum() / hits[-1])
+
+
+def mean_precision(answers: NDArray[np.floating[Any]], truth: NDArray[np.bool_]) -> float:
+    """The mean over places [N, places] that are true at least once; 0 where none is."""
+    each = [average_precision(column, true) for column, true in zip(answers.T, truth.T, strict=True) if true.any()]
+    return float(np.mean(each)) if each else 0.0
+
+
+def average_precision_by_rank(right: Floats, wrong: Floats) -> Floats:
+    """The same from counts by rank [..., ranks], for many drawings of matches at once; NaN where nothing is true.
+
+    Answers of one rank are accepted together.
     """
     hits, alarms = right.cumsum(-1), wrong.cumsum(-1)
     accepted = np.maximum(hits + alarms, 1e-12)

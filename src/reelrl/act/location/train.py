@@ -24,8 +24,8 @@ from reelrl.act.location.embeddings import Pooling
 from reelrl.act.location.epochs import EpochTrainer
 from reelrl.act.location.model.net import HEADS, CrossEgoVideoLocationNet
 from reelrl.act.location.model.settings import ContrastiveSettings, LocationNetSettings
-from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.samples import SampleSettings, epoch_batches, random_views
+from reelrl.act.location.scores import mean_precision
 from reelrl.act.location.symmetry import symmetries
 from reelrl.act.video.encoder import VideoEncoderSettings
 from reelrl.errors import ConfigError

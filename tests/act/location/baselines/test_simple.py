@@ -10,8 +10,8 @@ import pytest
 from reelrl.act.location.baselines.linear_reader import LinearReading
 from reelrl.act.location.baselines.simple import AGES_S, AnonymousSightings, LastSighting, Prior, Sightings, baselines
 from reelrl.act.location.model.net import HEADS
-from reelrl.act.location.precision import average_precision, mean_precision
 from reelrl.act.location.samples import Moments, SampleSettings, places_of
+from reelrl.act.location.scores import average_precision, mean_precision
 from reelrl.act.recording.reader import MatchData
 from tests.act.location.written_matches import PLAN, labels_of, rooms_of, write_matches
 

@@ -23,9 +23,9 @@ from reelrl.act.location.frame_reader.train import (
     augmented,
     open_labelled_frames,
 )
-from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.row_encoders import FrozenRowEncoder
 from reelrl.act.location.samples import Moments, SampleSettings
+from reelrl.act.location.scores import mean_precision
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.video.encoder import VideoEncoderSettings
 from reelrl.cli.main import main

@@ -23,9 +23,9 @@ from reelrl.act.location.embeddings import Store
 from reelrl.act.location.epochs import EpochTrainer
 from reelrl.act.location.frame_reader.labelled_frames import LabelledFrames, distinct_bodies, look, on_columns
 from reelrl.act.location.frame_reader.net import OF_A_PLACE, FrameReaderNet, FrameReaderSettings, by_place, somebody
-from reelrl.act.location.precision import mean_precision
 from reelrl.act.location.row_encoders import Thumbnails
 from reelrl.act.location.samples import SampleSettings
+from reelrl.act.location.scores import mean_precision
 from reelrl.act.recording.xego import open_matches
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import Progress
