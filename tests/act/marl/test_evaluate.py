@@ -1,4 +1,4 @@
-"""Teams that played: the table, the records, the page; the same figures from one process and from two."""
+"""Teams that played: the table, the records, the page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reelrl.act.doom.teams import PlayedEpisode
-from reelrl.act.marl.benchmarl.train import STAGE, DoomExperiment
-from reelrl.act.marl.evaluate import ALL_RUNS, BASELINES, play_all, summarise, write_records
+from reelrl.act.marl.evaluate import ALL_RUNS, summarise, write_records
 from reelrl.act.marl.page import write_page
-from reelrl.runs.folder import Run, RunFolder
-from tests.act.marl.small_training import small_training
 from tests.browser import PROGRAM, Chromium
 from tests.report.test_page import outside_sources
 
@@ -88,7 +85,7 @@ def test_one_match_shows_no_difference(tmp_path: Path) -> None:
     assert "intervals say nothing about other matches" in page
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.skipif(not PROGRAM and not os.environ.get("CI"), reason="no Chromium here")
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1300])
@@ -102,19 +99,3 @@ def test_a_page_fits_phone_and_desk(tmp_path: Path, width: int, dark: bool) -> N
         browser.screenshot(tmp_path / "page.png")
     assert wide[0] <= wide[1]
     assert (ground == "rgb(18, 20, 24)") == dark
-
-
-@pytest.mark.slow
-def test_matches_are_the_same_in_one_process_and_in_two(tmp_path: Path) -> None:
-    settings = small_training(max_n_frames=12)
-    experiment = DoomExperiment(settings, seed=0)
-    with Run.create(tmp_path, settings, stage=STAGE, name="doom", seed=0) as run:
-        experiment.run_folder = run
-        experiment.learn()
-    folder = RunFolder(run.folder)
-    teams = [*BASELINES, str(run.folder)]
-    one, two = (play_all(folder, teams, 2, seed=5, jobs=jobs) for jobs in (1, 2))
-    assert one == two
-    assert [len(played) for played in one.values()] == [2, 2, 2]
-    for matches in zip(*one.values(), strict=True):
-        assert len({match.seed for match in matches}) == 1

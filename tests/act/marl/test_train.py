@@ -17,6 +17,7 @@ from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
 from reelrl.act.marl.benchmarl.models import AgentVideoReader
 from reelrl.act.marl.benchmarl.parts import make_algorithm
 from reelrl.act.marl.benchmarl.train import STAGE, DoomExperiment
+from reelrl.act.marl.evaluate import BASELINES, play_all
 from reelrl.agents import state_tree
 from reelrl.errors import ConfigError
 from reelrl.runs.folder import Run, RunFolder
@@ -150,6 +151,15 @@ def test_teams_play_the_same_match(trained: tuple[DoomExperiment, Path]) -> None
         env.close()
     assert episodes[0] == episodes[1]  # with two players the engine repeats itself, and so does the team
     assert [episode.steps for episode in episodes] == [8] * 4
+
+
+def test_matches_are_the_same_in_one_process_and_in_two(trained: tuple[DoomExperiment, Path]) -> None:
+    run = RunFolder(trained[1])
+    one, two = (play_all(run, [*BASELINES, str(run.folder)], 2, seed=5, jobs=jobs) for jobs in (1, 2))
+    assert one == two
+    assert [[match.steps for match in played] for played in one.values()] == [[8, 8]] * 3
+    for matches in zip(*one.values(), strict=True):
+        assert len({match.seed for match in matches}) == 1
 
 
 @pytest.mark.parametrize("name", ["mappo", "ippo", "masac", "isac", "iql", "vdn"])

@@ -28,7 +28,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     assert main(["train", "doom", "--contrastive-weight", "0.5", "--seed", "1", *FRAMES, *common]) == 0
     with redirect_stdout(io.StringIO()) as printed:
         assert main([*COMPARE, "-o", str(root / "compared.json"), *common]) == 0
-    return json.loads((root / "compared.json").read_text()) | {"printed": printed.getvalue()}
+    report: dict[str, Any] = json.loads((root / "compared.json").read_text())
+    return report | {"printed": printed.getvalue()}
 
 
 def test_weights_are_compared_seed_by_seed_and_trained_once(compared: dict[str, Any]) -> None:
@@ -46,7 +47,7 @@ def test_weights_are_compared_seed_by_seed_and_trained_once(compared: dict[str, 
     assert low <= mean <= high
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_train_and_play_to_the_same_figures(
     compared: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,6 +89,7 @@ def evaluate(
     splits = list(dict.fromkeys(["train", "val", split, "retrieval"]))
     nets = load_nets(folders, data, splits, embeddings, make, device)
     scenes = next(iter(nets.values()))[0].scenes
+    # The same drawings of matches for everybody: differences are then paired, match by match.
     weights = drawings(len(scenes.moments[split].matches))
     evaluation = Evaluation(split, scenes, nets, {}, {})
     tasks = [task for views in VIEWS for task in _contestants(scenes, nets, split, views)]
@@ -147,6 +148,7 @@ def _counted(who: Answering, scenes: Scenes, split: str, views: Views) -> dict[s
     """What one contestant said about a split, with thresholds from the validation matches."""
     tuning, tuning_pov = seen_through(scenes.moments["val"], views)
     moments, pov = seen_through(scenes.moments[split], views)
+    # Chosen on the matches that are scored, thresholds would flatter everybody, and most those with many places.
     tuned, said = who("val", tuning, tuning_pov), who(split, moments, pov)
     tuning_truth, truth = tuning.targets(tuning_pov), moments.targets(pov)
     return {

@@ -60,9 +60,10 @@ def retrieval_scores(nets: dict[str, list[TrainedNet]], split: str, apart_s: flo
         place = "retrieval" if kind == "another map" else split
         if place not in scenes.moments:
             continue
+        # Two moments of a match that show nearly the same would make a right answer wrong by a hair.
         moments = _spaced(scenes.moments[place], scenes.apart_rows(apart_s))
         if candidates == "other-matches" and len(moments.matches) == 1:
-            continue
+            continue  # there are none
         if not scenes.clips[place].is_video:
             scores.append(_score("encoder alone", kind, [_encoder(scenes, place, moments)], moments, candidates))
         for name, group in nets.items():
@@ -96,6 +97,7 @@ def _score(
             by_match.setdefault(int(one), []).append(share)
     means = {key: float(np.mean([asdict(each)[key] for each in results])) for key in (*FIGURES, "chance")}
     shares = [float(np.mean(each)) for each in by_match.values() if np.isfinite(each).all()]
+    # Moments of one match are alike: matches are what is drawn again. Among other matches there is no share of one.
     top1 = mean_interval(np.array(shares)) if shares else None
     return RetrievalScore(name, kind, Retrieval(**means, queries=results[0].queries), top1)
 

@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if args.split not in SPLITS:
         raise ConfigError(f"--split {args.split}: give {' or '.join(SPLITS)}")
     device = use_device(args.device, args.threads)
+    # Before hours of answers, not after them: a run that is not there, a folder that cannot be written to.
     folders = [RunFolder(path) for path in args.runs]
     folder = writable_folder(args.out)
     evaluation = evaluate(
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         device=device,
         jobs=args.jobs,
     )
-    first = next(iter(evaluation.nets.values()))[0]
+    first = next(iter(evaluation.nets.values()))[0]  # one picture of maps, so one net's
     retrieval = retrieval_scores(evaluation.nets, args.split, first.settings.apart_s)
     facts = _facts(evaluation)
     sheet = prediction_sheet(first, args.split)

@@ -63,7 +63,7 @@ def test_a_perfect_reader_of_every_frame_knows_what_the_game_tells(data: MatchDa
             pairs = zip(reader._asked(asked, watching, head), game._asked(asked, watching, head), strict=True)
             for ours, theirs in pairs:
                 assert (ours.known == theirs.known).all()
-                assert (ours.found == theirs.found).all()
+                assert (ours.true_place == theirs.true_place).all()
                 for name in ("age", "seen_at"):
                     assert (getattr(ours, name) == getattr(theirs, name))[ours.known].all()
 

@@ -98,7 +98,7 @@ def test_who_watches_knows_where_it_is(data: MatchData, moments: Moments) -> Non
     two = np.tile([True, True, False], (len(moments), 1))
     for asked in LastSighting(data, PLAN, SAMPLES, 0)._asked(moments, two, "mates_now"):
         assert asked.known[:, :2].all()
-        assert (asked.seen_at[:, :2] == asked.found[:, :2]).all()
+        assert (asked.seen_at[:, :2] == asked.true_place[:, :2]).all()
         assert not asked.known[:, 2].all()
 
 
@@ -131,9 +131,9 @@ def test_nobody_is_asked_where_oneself_is(data: MatchData, moments: Moments) -> 
     views, pov = moments.single_views()
     for asked in LastSighting(data, PLAN, SAMPLES, None)._asked(views, pov, "mates_now"):
         own = pov[asked.moments]
-        assert (asked.found[:, :3][own] == -1).all()
-        assert (asked.found[:, :3][~own] == views.player_places[asked.moments][~own]).all()
-        assert (asked.found[:, 3:] == -1).all()
+        assert (asked.true_place[:, :3][own] == -1).all()
+        assert (asked.true_place[:, :3][~own] == views.player_places[asked.moments][~own]).all()
+        assert (asked.true_place[:, 3:] == -1).all()
 
 
 def test_own_place_needs_one_who_watches(data: MatchData) -> None:

@@ -145,8 +145,9 @@ class VideoModel(Model):  # type: ignore[misc]
         """Refuse head settings that cannot be right."""
         if any(type(size) is not int or size < 1 for size in self.head_hidden_sizes):
             raise ConfigError(f"head_hidden_sizes are {self.head_hidden_sizes}; give whole numbers above 0")
-        if not (isinstance(self.activation_class, type) and issubclass(self.activation_class, nn.Module)):
-            raise ConfigError(f"activation_class is {self.activation_class!r}; name a torch module, as torch.nn.Tanh")
+        activation: Any = self.activation_class  # from YAML, which may say anything
+        if not (isinstance(activation, type) and issubclass(activation, nn.Module)):
+            raise ConfigError(f"activation_class is {activation!r}; name a torch module, as torch.nn.Tanh")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout is {self.dropout}; it is a share from 0 to below 1")
 
