@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +9,7 @@ import numpy as np
 from reelrl.act.location.evaluate import ALL_HEADS, VIEWS
 from reelrl.act.location.model.net import HEADS
 from reelrl.act.location.scores import METRICS
+from reelrl.report import records
 from reelrl.report.charts import signed
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path
@@ -59,24 +57,24 @@ def score_records(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 def place_records(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Each place by itself; means over seeds."""
-    records = []
+    rows = []
     for (views, name, head), seeds in evaluation.counts.items():
         by_seed = [seed.by_place() for seed in seeds]
         for number, place in enumerate(evaluation.scenes.plan.places):
             figures = {key: float(np.mean([each[key][number] for each in by_seed])) for key in by_seed[0]}
-            records.append({"views": views, "contestant": name, "head": head, "place": place, **figures})
-    return records
+            rows.append({"views": views, "contestant": name, "head": head, "place": place, **figures})
+    return rows
 
 
 def difference_records(evaluation: Evaluation, metrics: Sequence[str] = METRICS) -> list[dict[str, Any]]:
     """Every net against every baseline, and against the nets named after it."""
-    records = []
+    rows = []
     for views in VIEWS:
         names = evaluation.contestants(views)
         nets = [name for name in names if name in evaluation.nets]
         pairs = [(net, other) for net in nets for other in names if other not in evaluation.nets]
         pairs += [(net, other) for index, net in enumerate(nets) for other in nets[index + 1 :]]
-        records += [
+        rows += [
             {
                 "views": views,
                 "contestant": name,
@@ -89,7 +87,7 @@ def difference_records(evaluation: Evaluation, metrics: Sequence[str] = METRICS)
             for head in (*HEADS, ALL_HEADS)
             for metric in metrics
         ]
-    return records
+    return rows
 
 
 def summary(evaluation: Evaluation, retrieval: Sequence[RetrievalScore], facts: dict[str, Any]) -> dict[str, Any]:
@@ -104,10 +102,10 @@ def summary(evaluation: Evaluation, retrieval: Sequence[RetrievalScore], facts: 
 def write_records(
     folder: Path, evaluation: Evaluation, retrieval: Sequence[RetrievalScore], facts: dict[str, Any]
 ) -> None:
-    _write_csv(own_path(folder / "scores.csv"), score_records(evaluation))
-    _write_csv(own_path(folder / "places.csv"), place_records(evaluation))
-    record = summary(evaluation, retrieval, facts)
-    write_atomic(own_path(folder / "summary.json"), json.dumps(record, indent=1) + "\n")
+    tables_of = {"scores": score_records(evaluation), "places": place_records(evaluation)}
+    conclusions = summary(evaluation, retrieval, facts)
+    del conclusions["facts"]
+    records.write(folder, {name: _rounded(rows) for name, rows in tables_of.items()}, conclusions, facts)
     write_atomic(own_path(folder / "report.md"), tables(evaluation, retrieval) + "\n")
 
 
@@ -178,9 +176,6 @@ def _plain(interval: Interval) -> dict[str, float]:
     return {"value": interval.mean, "low": interval.low, "high": interval.high}
 
 
-def _write_csv(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: f"{v:.6g}" if isinstance(v, float) else v for key, v in row.items()} for row in records)
-    write_atomic(path, buffer.getvalue())
+def _rounded(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Six digits: more than the intervals are worth, and files that can be compared."""
+    return [{key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows]

@@ -7,9 +7,6 @@ write_records(folder, played, rows, facts)
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,11 +16,10 @@ import numpy as np
 from reelrl import seeding
 from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play, settings_of
 from reelrl.parallel import executor
+from reelrl.report import records
 from reelrl.report.intervals import Interval, mean_interval, paired_interval
 from reelrl.runs.folder import RunFolder
 from reelrl.runs.progress import Progress
-from reelrl.storage.files import write_atomic
-from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,9 +73,9 @@ def play_all(
     played: dict[str, list[PlayedEpisode]] = {team: [] for team in teams}
     try:
         with executor(jobs) as work, Progress("play", len(tasks), unit="matches") as progress:
-            records = work.map(play_match, tasks, name=lambda task: f"{task.team}, seed {task.seed}")
-            for task, record in zip(tasks, records, strict=True):
-                played[task.team].append(record)
+            episodes_played = work.map(play_match, tasks, name=lambda task: f"{task.team}, seed {task.seed}")
+            for task, episode in zip(tasks, episodes_played, strict=True):
+                played[task.team].append(episode)
                 progress.update()
     finally:
         _team.cache_clear()  # a run may be trained further before this process looks at it again
@@ -146,14 +142,8 @@ def write_records(
     folder: Path, played: Mapping[str, Sequence[PlayedEpisode]], rows: Sequence[TeamRow], facts: Mapping[str, Any]
 ) -> None:
     """episodes.csv: every match of every team; summary.json: what they add up to, and how it was made."""
-    buffer = io.StringIO()
-    lines = [{"team": team, **asdict(episode)} for team, episodes in played.items() for episode in episodes]
-    writer = csv.DictWriter(buffer, list(lines[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_atomic(own_path(folder / "episodes.csv"), buffer.getvalue())
-    summary = {"facts": facts, "teams": {row.team: row.record() for row in rows}}
-    write_atomic(own_path(folder / "summary.json"), json.dumps(summary, indent=1) + "\n")
+    matches = [{"team": team, **asdict(episode)} for team, episodes in played.items() for episode in episodes]
+    records.write(folder, {"episodes": matches}, {"teams": {row.team: row.record() for row in rows}}, facts)
 
 
 def _returns(episodes: Sequence[PlayedEpisode]) -> np.ndarray[Any, np.dtype[np.float64]]:
