@@ -16,7 +16,6 @@ STILL_TWICE = {
     "Episode",
     "Line",
     "Match",
-    "Outcome",
     "Player",
     "RatePoint",
     "Report",

@@ -57,7 +57,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Outcome(NamedTuple):
+class TaskOutcome(NamedTuple):
     """What became of the task in this place of the list: a record, or an error."""
 
     place: int
@@ -69,7 +69,7 @@ class Executor(ABC):
     """Does tasks; a context manager whose end leaves nothing at work."""
 
     @abstractmethod
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Outcome, None, None]:
+    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
         """Of every task, as they come. Tasks are begun in their order, and none after an error."""
 
     def close(self) -> None:  # noqa: B027 (there may be nothing to close)
@@ -81,7 +81,7 @@ class Executor(ABC):
         `name` says in errors which task it was.
         """
         listed = list(tasks)
-        early: dict[int, Outcome] = {}
+        early: dict[int, TaskOutcome] = {}
         due = 0
         with closing(self.outcomes(function, listed)) as outcomes:
             for outcome in outcomes:
@@ -107,7 +107,7 @@ class Executor(ABC):
         self.close()
 
 
-def _record(outcome: Outcome, task: Any, name: Callable[[Any], str]) -> Any:
+def _record(outcome: TaskOutcome, task: Any, name: Callable[[Any], str]) -> Any:
     if outcome.error is not None:
         outcome.error.add_note(f"task: {name(task)}")
         raise outcome.error
@@ -117,12 +117,12 @@ def _record(outcome: Outcome, task: Any, name: Callable[[Any], str]) -> Any:
 class InProcess(Executor):
     """One task after another, here; none is begun before its record is asked for."""
 
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Outcome, None, None]:
+    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
         for index, task in enumerate(tasks):
             try:
-                outcome = Outcome(index, function(task))
+                outcome = TaskOutcome(index, function(task))
             except Exception as error:  # noqa: BLE001  `map` raises it in its turn
-                outcome = Outcome(index, None, error)
+                outcome = TaskOutcome(index, None, error)
             yield outcome
             if outcome.error is not None:
                 return
@@ -134,12 +134,12 @@ class Threads(Executor):
     def __init__(self, jobs: int) -> None:
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="task")
 
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Outcome, None, None]:
+    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
         indices = {self._pool.submit(function, task): index for index, task in enumerate(tasks)}
         try:
             for future in as_completed(indices):
                 error = future.exception()
-                yield Outcome(indices[future], None if error else future.result(), error)
+                yield TaskOutcome(indices[future], None if error else future.result(), error)
         finally:
             for future in indices:
                 future.cancel()
@@ -156,7 +156,7 @@ class Workers(Executor):
         self._idle: list[_Worker] = []
         self._busy: dict[_Worker, int] = {}
 
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Outcome, None, None]:
+    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
         if self._busy:
             raise RuntimeError("this executor is in the middle of other tasks; finish those, or use a second one")
         begun, failed = 0, False
@@ -174,14 +174,14 @@ class Workers(Executor):
                         failed = True
                         index = self._busy.pop(worker)
                         self._idle.append(worker)
-                        yield Outcome(index, None, error)
+                        yield TaskOutcome(index, None, error)
                 for worker in self._ready():
                     record, error = worker.answer()
                     failed = failed or error is not None
                     index = self._busy.pop(worker)
                     if not isinstance(error, WorkerError):
                         self._idle.append(worker)
-                    yield Outcome(index, record, error)
+                    yield TaskOutcome(index, record, error)
         finally:
             if self._busy:  # the loop was left: nobody wants these records
                 self.close()

@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     clips = [open_clip(name) for name in args.clips] or split_clips("train") + split_clips("test")
     refuse_overwriting(args.out, *args.policies, *(file for clip in clips for file in clip.files))
+    # Only where a map is exact and a map of zeros free does a difference in bits belong to the offsets alone.
     encoder = EncoderSettings(backend="aom", qp=args.qp, picture_qp=True)
     settings = SearchSettings(encoder=encoder, refinements=args.refinements)
     policies = tuple(MapPolicy.load(path) for path in args.policies)

@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     )
     clips = [open_clip(name) for name in args.clips] if args.clips else split_clips("train")
     refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    # Each feature both ways, then the generations; every policy is tried at two QPs of each clip.
     total = (2 * len(settings.names) + settings.population * settings.generations) * 2 * len(clips)
     with Progress("fit", total, unit="encodes") as progress, executor(args.jobs) as work:
         policy = fit(clips, settings, work.map, lambda count, best: progress.update(count, saving=best))

@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> None:
 
     use_threads(args.threads)
     settings, seed = _settings(args)
+    # Before the run folder is made: clips or settings that cannot be right leave no run behind.
     trainer = SuperblockTrainer(settings, seed)
     with training.in_run(
         STAGE,

@@ -179,6 +179,7 @@ class _Episode:
     features: NDArray[np.float32]
     grid: tuple[int, int]
     weights: NDArray[np.float32]
+    settings: EncoderSettings
 
 
 def _prepare(contestant: MapContestant) -> None:
@@ -201,7 +202,8 @@ def _maps(contestant: MapContestant, clip: Clip, encoder: EncoderSettings, seed:
         return _none_if_empty(_learned_maps(controller, clip, encoder))
     features = clip_features(clip)
     # Even weights: a heuristic must not know what a metric looks at; a fitted policy names its own weights.
-    controller.reset(seed, _Episode(features, clip.grid, np.ones((len(features), clip.superblock_count), np.float32)))
+    weights = np.ones((len(features), clip.superblock_count), np.float32)
+    controller.reset(seed, _Episode(features, clip.grid, weights, encoder))
     return _none_if_empty([_offsets(controller.act(None), clip.superblock_count) for _ in range(len(features))])
 
 

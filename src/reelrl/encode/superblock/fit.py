@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FORMAT = "reelrl-superblock-map-1"
 LARGEST_WEIGHT = 2.0
-_DEFAULT_QP = 40
+_REFERENCE_QP = 40
 _WEIGHED = ("variance", "gradient", "motion", "residual")  # more inputs fit the clips' luck, not the next clip
 _FIRST_WEIGHT, _FIRST_SPREAD = 0.5, 0.3
 _RIDGE = 0.3  # percent of bits that a weight of 1 must earn: of two maps alike, the calmer one
@@ -90,7 +90,7 @@ class MapPolicy:
         if self.abstains:
             return [None] * len(features)
         inputs, weights = map_inputs(features, grid, importance), named_weights(**self.weights)
-        empty = features[:, MOTION_RESIDUAL].mean(1) < self.least_change * 2 ** ((qp - _DEFAULT_QP) / 10)
+        empty = features[:, MOTION_RESIDUAL].mean(1) < self.least_change * 2 ** ((qp - _REFERENCE_QP) / 10)
         maps = [map_of(inputs[0], weights)]
         maps += [map_of(each, self.inter_share * weights) for each in inputs[1:]]
         return [
@@ -125,9 +125,7 @@ class FittedMap:
 
     def reset(self, seed: int, episode: MapEpisode) -> None:  # noqa: ARG002 - the protocol's
         """Take the clip's features."""
-        settings = getattr(episode, "settings", None)
-        qp = settings.qp if settings is not None else _DEFAULT_QP
-        self._maps = iter(self.policy.maps(episode.features, episode.grid, qp, episode.weights))
+        self._maps = iter(self.policy.maps(episode.features, episode.grid, episode.settings.qp, episode.weights))
 
     def act(self, observation: Any) -> NDArray[np.int64] | None:  # noqa: ARG002 - the protocol's
         """The map of the next frame."""

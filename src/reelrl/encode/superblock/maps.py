@@ -20,6 +20,8 @@ from reelrl.errors import ConfigError, InvalidStateError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from reelrl.encode.codecs.settings import EncoderSettings
+
     Floats = NDArray[np.float32]
     Offsets = NDArray[np.int32]
 
@@ -64,6 +66,9 @@ class MapEpisode(Protocol):
 
     @property
     def weights(self) -> Floats: ...  # [frames, superblocks]
+
+    @property
+    def settings(self) -> EncoderSettings: ...
 
 
 def map_inputs(features: Floats, grid: tuple[int, int], weights: Floats | None = None) -> Floats:
