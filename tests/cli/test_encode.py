@@ -45,32 +45,32 @@ def figures(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 
 @pytest.mark.parametrize("name", ["out.mkv", "out.mp4", "out.webm", "out.ivf"])
 def test_the_stream_plays_and_is_what_the_summary_says(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    told = figures(capsys, "-o", name, *QUICK, *REPLAY)
+    printed = figures(capsys, "-o", name, *QUICK, *REPLAY)
     clip = Clip.open(name)
     assert (clip.width, clip.height, clip.frame_count, clip.fps) == (64, 64, 40, CLIP.fps)
-    assert told["kbps"] == pytest.approx(told["size_bytes"] * 8 / CLIP.duration_s / 1000)
-    assert 0 <= Path(name).stat().st_size - told["size_bytes"] < 2500
-    assert told["rate_error"] == pytest.approx(told["kbps"] / 40 - 1)
-    assert (told["passes"], told["frames"], told["target_kbps"]) == (2, 40, 40)
+    assert printed["kbps"] == pytest.approx(printed["size_bytes"] * 8 / CLIP.duration_s / 1000)
+    assert 0 <= Path(name).stat().st_size - printed["size_bytes"] < 2500
+    assert printed["rate_error"] == pytest.approx(printed["kbps"] / 40 - 1)
+    assert (printed["passes"], printed["frames"], printed["target_kbps"]) == (2, 40, 40)
 
 
 def test_the_usual_policy_meets_the_bitrate_after_a_probe(capsys: pytest.CaptureFixture[str]) -> None:
-    told = figures(capsys, "-o", "out.mkv", *QUICK)
-    assert (told["policy"], told["passes"]) == ("rate-model", 2)
-    assert abs(told["rate_error"]) < 0.15  # forty frames leave few decisions to correct with
+    printed = figures(capsys, "-o", "out.mkv", *QUICK)
+    assert (printed["policy"], printed["passes"]) == ("rate-model", 2)
+    assert abs(printed["rate_error"]) < 0.15  # forty frames leave few decisions to correct with
 
 
 def test_low_delay_stays_within_a_second_of_the_bitrate(capsys: pytest.CaptureFixture[str]) -> None:
-    told = figures(capsys, "-o", "out.mkv", "--structure", "low_delay", *QUICK)
-    assert (told["policy"], told["passes"]) == ("leaky-bucket", 1)
-    assert abs(told["rate_error"]) * CLIP.duration_s < 1
+    printed = figures(capsys, "-o", "out.mkv", "--structure", "low_delay", *QUICK)
+    assert (printed["policy"], printed["passes"]) == ("leaky-bucket", 1)
+    assert abs(printed["rate_error"]) * CLIP.duration_s < 1
 
 
 def test_at_a_quality_the_bits_of_the_encoder_alone_are_spent(capsys: pytest.CaptureFixture[str]) -> None:
-    told = figures(capsys, "-o", "out.mkv", "--preset", "12", "--crf", "45", *REPLAY, "--compare")
-    assert told["compare"]["mode"] == "crf"
-    assert told["compare"]["rate_error"] == pytest.approx(0, abs=1e-9)
-    assert abs(told["rate_error"]) < 0.1  # whole QPs on a tiny picture
+    printed = figures(capsys, "-o", "out.mkv", "--preset", "12", "--crf", "45", *REPLAY, "--compare")
+    assert printed["compare"]["mode"] == "crf"
+    assert printed["compare"]["rate_error"] == pytest.approx(0, abs=1e-9)
+    assert abs(printed["rate_error"]) < 0.1  # whole QPs on a tiny picture
 
 
 def test_decisions_are_exported_for_stock_tools(capsys: pytest.CaptureFixture[str]) -> None:

@@ -277,10 +277,10 @@ def test_waiting_takes_less_than_a_twentieth_of_a_core(tmp_path: Path, with_or_w
 @pytest.mark.usefixtures("with_or_without_events")
 def test_patience_ends_when_it_is_said_to(tmp_path: Path) -> None:
     folder = HandshakeFolder(tmp_path)
-    for patience_s in (0.0, 0.001, 0.3):
+    for deadline_s in (0.0, 0.001, 0.3):
         start_s = time.monotonic()
-        assert folder.wait(0, "qp", patience_s) is None
-        assert time.monotonic() - start_s >= patience_s
+        assert folder.wait(0, "qp", deadline_s) is None
+        assert time.monotonic() - start_s >= deadline_s
     assert folder.wait(0, "qp", HANG_S, lambda waited_s: waited_s > 0.05) is None
 
 

@@ -44,9 +44,9 @@ PLAN = [
     {"mg": 0, "gop": 0, "first_frame": 0, "frames": 8, "base_qp": 38, "layer_qps": [40], "probe_bits": None,
      "probe_sse": None, "features": {"inter": 1.0, "scene_cut": 0.0}}
 ]  # fmt: skip
-EPISODE_TOLD: dict[str, Any] = {"width": 64, "height": 64, "fps": 30, "kbps": 60.0, "goal": "vbr", "plan": PLAN}
+GOOD_EPISODE: dict[str, Any] = {"width": 64, "height": 64, "fps": 30, "kbps": 60.0, "goal": "vbr", "plan": PLAN}
 GOOD: dict[str, dict[str, Any]] = {
-    "rq": request_message(REQUEST, session="s", episode=EPISODE_TOLD),
+    "rq": request_message(REQUEST, session="s", episode=GOOD_EPISODE),
     "qp": {"qp": 30, "session": "s"},
     "fb": feedback_message(FEEDBACK, session="s") | {"mg": 0, "frames": 8},
 }
@@ -86,7 +86,7 @@ def test_a_field_holds_what_the_schema_says_or_is_refused_in_few_words(field: tu
         if kind == "fb":
             read_feedback(message, 0.0, 64 * 64)
         if kind == "rq":
-            read_episode(message, EPISODE_TOLD | {"clip": "", "buffer_s": 1.0, "feedback_lag": 0, "passes": 0})
+            read_episode(message, GOOD_EPISODE | {"clip": "", "buffer_s": 1.0, "feedback_lag": 0, "passes": 0})
     except HandshakeError as error:
         check_short(error)
 
@@ -102,9 +102,9 @@ def test_a_field_holds_what_the_schema_says_or_is_refused_in_few_words(field: tu
 @example("plan", [])
 @example("plan", [1])
 def test_an_episode_can_be_decided_on_or_is_refused(name: str, value: Any) -> None:
-    told = {"clip": "", "buffer_s": 1.0, "feedback_lag": 0, "passes": 0} | EPISODE_TOLD
+    good = {"clip": "", "buffer_s": 1.0, "feedback_lag": 0, "passes": 0} | GOOD_EPISODE
     try:
-        message = checked(GOOD["rq"] | {"episode": told | {name: value}}, MESSAGES["rq"], "file")
+        message = checked(GOOD["rq"] | {"episode": good | {name: value}}, MESSAGES["rq"], "file")
         episode = read_episode(message, {})
     except HandshakeError as error:
         check_short(error)
@@ -117,9 +117,9 @@ def test_an_episode_can_be_decided_on_or_is_refused(name: str, value: Any) -> No
 
 @given(st.sampled_from(list(PLANNED)), strange)
 def test_a_plan_can_be_looked_ahead_in_or_is_refused(name: str, value: Any) -> None:
-    told = {"clip": "", "buffer_s": 1.0, "feedback_lag": 0, "passes": 0} | EPISODE_TOLD
+    good = {"clip": "", "buffer_s": 1.0, "feedback_lag": 0, "passes": 0} | GOOD_EPISODE
     try:
-        message = checked(GOOD["rq"] | {"episode": told | {"plan": [PLAN[0] | {name: value}]}}, MESSAGES["rq"], "file")
+        message = checked(GOOD["rq"] | {"episode": good | {"plan": [PLAN[0] | {name: value}]}}, MESSAGES["rq"], "file")
         episode = read_episode(message, {})
     except HandshakeError as error:
         check_short(error)

@@ -147,9 +147,9 @@ def test_a_reader_is_told_what_differs() -> None:
     uses = rate_uses(everyone, points(), "vbr")
     assert warnings(everyone, uses, protocol()) == ["replay makes 2 passes, vbr1 1"]
     threaded = replace(protocol(), encoder=replace(QUICK, threads=2), qps=(30, 40))
-    told = " ".join(warnings(everyone, uses, threaded))
-    assert "2 threads" in told
-    assert "2 rates" in told
+    notes = " ".join(warnings(everyone, uses, threaded))
+    assert "2 threads" in notes
+    assert "2 rates" in notes
 
 
 def test_frames_are_late_only_where_a_buffer_was_promised() -> None:
@@ -222,8 +222,10 @@ def test_a_file_of_baselines_comes_back_by_name_and_by_content(tmp_path: Path) -
     found = read_baseline(path)
     clip = clips()[0]
     assert found[clip.name] == found[clip.content_hash]
-    mine = [p for p in of("crf") if p.clip == clip.name]
-    assert [(p.qp, p.kbps, p.psnr_y) for p in found[clip.name]] == [(p.qp, p.kbps, p.quality["psnr_y"]) for p in mine]
+    crf_points = [p for p in of("crf") if p.clip == clip.name]
+    assert [(p.qp, p.kbps, p.psnr_y) for p in found[clip.name]] == [
+        (p.qp, p.kbps, p.quality["psnr_y"]) for p in crf_points
+    ]
     assert all(0 < p.ssim_y < 1 for p in found[clip.name])
 
 

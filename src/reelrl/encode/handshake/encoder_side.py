@@ -94,13 +94,13 @@ class HandshakeEncoder:
 
     def _wait(self, request: MiniGopRequest, more: dict[str, object]) -> Message:
         # Without a trainer that is seen to be there, one deadline is enough for the whole stream.
-        patient = not self.fallbacks or self._folder.someone_is(TRAINER)
-        patience_s = self.deadline_s if patient else 0.0
+        waits = not self.fallbacks or self._folder.someone_is(TRAINER)
+        deadline_s = self.deadline_s if waits else 0.0
         self._folder.write(request.mg, "rq", request_message(request, session=self.session, **more))
-        answered = self._folder.wait(request.mg, "qp", patience_s)
+        answered = self._folder.wait(request.mg, "qp", deadline_s)
         if answered is None:
             who = "the trainer did not answer" if self._folder.someone_is(TRAINER) else "no trainer answered"
-            raise HandshakeError(f"{who} within {patience_s:g} s")
+            raise HandshakeError(f"{who} within {deadline_s:g} s")
         return answered
 
     def _is_ours(self, answered: Message) -> bool:

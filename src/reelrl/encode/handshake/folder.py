@@ -88,21 +88,21 @@ class HandshakeFolder:
         return known
 
     def wait(
-        self, mg: int, kind: str, patience_s: float, over: Callable[[float], bool] = lambda _waited_s: False
+        self, mg: int, kind: str, deadline_s: float, over: Callable[[float], bool] = lambda _waited_s: False
     ) -> Message | None:
-        """The message once it is there; None after `patience_s`, or when `over(seconds waited)` says so before."""
+        """The message once it is there; None after `deadline_s`, or when `over(seconds waited)` says so before."""
         if self._events is None:
             self._events = FolderEvents(self.path)
         start_s = time.monotonic()
         while True:
             waited_s = time.monotonic() - start_s
             # Asked before looking: what was written before the end still counts.
-            is_over = waited_s >= patience_s or over(waited_s)
+            is_over = waited_s >= deadline_s or over(waited_s)
             message = self.read(mg, kind, final=is_over)
             if message is not None or is_over:
                 return message
             shortest_s = _WITH_EVENTS_S if self._events.heard else _SHORTEST_S
-            self._events.pause(min(pause_s(waited_s, shortest_s), patience_s - waited_s))
+            self._events.pause(min(pause_s(waited_s, shortest_s), deadline_s - waited_s))
 
     def close(self) -> None:
         """Hear no more events."""

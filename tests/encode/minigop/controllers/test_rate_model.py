@@ -28,16 +28,16 @@ def episode(probe_bits: list[int], budget_bits: float, octaves_per_qp: float) ->
 
 def coded(facts: MiniGopEpisode, scale: float, octaves_per_qp: float) -> tuple[list[float], float]:
     """Deltas, and bits over the budget, where every mini-GOP takes `scale` of what the probe lets expect."""
-    controller, told = RateModel(), list[MiniGopFeedback]()
+    controller, reports = RateModel(), list[MiniGopFeedback]()
     controller.reset(0, facts)
     assert facts.plan is not None
     deltas: list[float] = []
     for planned in facts.plan:
         request = MiniGopRequest(planned.mg, 0, planned.first_frame, SIZE, 40, (40,) * SIZE, 0.0, SIZE, {})
-        deltas.append(controller.act(Situation(facts, request, told[: max(planned.mg - LAG, 0)])))
+        deltas.append(controller.act(Situation(facts, request, reports[: max(planned.mg - LAG, 0)])))
         bits = (planned.probe_bits or 0) * scale * math.exp2(-octaves_per_qp * deltas[-1])
-        told.append(MiniGopFeedback(planned.mg, 40, round(bits), 40.0, False, SIZE, deltas[-1]))
-    return deltas, sum(each.bits for each in told) / facts.budget_bits
+        reports.append(MiniGopFeedback(planned.mg, 40, round(bits), 40.0, False, SIZE, deltas[-1]))
+    return deltas, sum(each.bits for each in reports) / facts.budget_bits
 
 
 @given(

@@ -71,8 +71,8 @@ def test_a_rule_is_fitted_without_each_source_and_evaluated_beside_the_search(
     rules = str(tmp_path / "without-{source}.json")
     assert main(["fit", "minigop", *quick, "-o", rules]) == 0
     assert "of the variance" in capsys.readouterr().out
-    told = {path.name: Imitation.load(path).facts for path in tmp_path.glob("*.json")}
-    assert {name: facts["clips"] for name, facts in told.items()} == {
+    facts_of = {path.name: Imitation.load(path).facts for path in tmp_path.glob("*.json")}
+    assert {name: facts["clips"] for name, facts in facts_of.items()} == {
         "without-generated-cuts.json": [clips[1]],
         "without-generated-talk.json": [clips[0]],
     }

@@ -1,4 +1,4 @@
-"""The encoder that asks before each mini-GOP: what it asks, when it tells, and what its decisions come to."""
+"""The encoder that asks before each mini-GOP: what it asks, when it reports, and what its decisions come to."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_qps_stay_in_the_encoders_range() -> None:
 def test_layers_of_low_delay_are_the_encoders() -> None:
     settings = replace(LOW_DELAY, preset=10).for_clip(CLIP)
     spans = spans_of(17, settings)
-    told = [layer for span in spans for layer in layers_of(span, spans, settings.levels)]
-    assert told == [packet.layer for packet in encode_packets(CLIP.window(0, 17), settings)]
+    planned = [layer for span in spans for layer in layers_of(span, spans, settings.levels)]
+    assert planned == [packet.layer for packet in encode_packets(CLIP.window(0, 17), settings)]
 
 
 def test_no_delta_and_no_headroom_replay_the_encoders_own_pass() -> None:
@@ -80,13 +80,13 @@ def test_a_larger_delta_spends_less(settings: EncoderSettings) -> None:
 @pytest.mark.parametrize("lag", [2, 3])
 def test_random_access_tells_of_a_mini_gop_after_the_lag(lag: int) -> None:
     source = open_source(CLIP, QUICK, kbps=100, start_qp=40, feedback_lag=lag)
-    told: list[int] = []
+    reported: list[int] = []
     while (request := source.request()) is not None:
-        told += [one.mg for one in source.feedback()]
-        assert told == list(range(max(request.mg - lag, 0)))
+        reported += [report.mg for report in source.feedback()]
+        assert reported == list(range(max(request.mg - lag, 0)))
         source.reply(0.5)
-    told += [one.mg for one in source.feedback()]
-    assert told == list(range(len(source.spans)))
+    reported += [report.mg for report in source.feedback()]
+    assert reported == list(range(len(source.spans)))
     source.close()
 
 
@@ -94,7 +94,7 @@ def test_low_delay_tells_at_once() -> None:
     source = open_source(CLIP, LOW_DELAY, kbps=100)
     while (request := source.request()) is not None:
         known = source.feedback()
-        assert [one.mg for one in known] == ([request.mg - 1] if request.mg else [])
+        assert [report.mg for report in known] == ([request.mg - 1] if request.mg else [])
         source.reply(0.0)
     source.close()
 
@@ -109,8 +109,8 @@ def test_feedback_adds_up_to_the_stream_that_a_decoder_sees() -> None:
     assert run.bits == 8 * len(bytes_of(run.packets))
     pictures = decoded([packet.data for packet in run.packets])
     errors = [squared_error(source.y, shown.y) for source, shown in zip(CLIP, pictures, strict=True)]
-    assert sum(errors) == sum(told.sse_y for told in run.feedback)
-    assert [told.gop_end for told in run.feedback].count(True) == 1
+    assert sum(errors) == sum(report.sse_y for report in run.feedback)
+    assert [report.gop_end for report in run.feedback].count(True) == 1
 
 
 @pytest.mark.parametrize("settings", [QUICK, LOW_DELAY], ids=["random_access", "low_delay"])
