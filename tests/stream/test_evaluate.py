@@ -13,8 +13,8 @@ from reelrl.cli.main import main
 from reelrl.errors import ConfigError
 from reelrl.report.intervals import mean_interval, paired_interval
 from reelrl.stream.controllers.protocol import EpisodeInfo, Session
-from reelrl.stream.data.trace_writers import write_trace
-from reelrl.stream.evaluate import Contender, EvaluationPlan, play_all, summarise
+from reelrl.stream.data.traces import write_trace
+from reelrl.stream.evaluate import Contender, Contestant, EvaluationPlan, play_all, summarise
 from tests.report.test_page import outside_sources
 from tests.stream.helpers import bumpy_ladder, links
 
@@ -47,14 +47,14 @@ def test_pairs_must_match() -> None:
 
 
 def test_members_are_averaged_trace_by_trace() -> None:
-    contenders = [
-        Contender.parse("both=bba(5,10),bba(10,20)"),
-        Contender.parse("bba(5,10)"),
-        Contender.parse("bba(10,20)"),
+    contestants = [
+        Contestant.parse("both=bba(5,10),bba(10,20)"),
+        Contestant.parse("bba(5,10)"),
+        Contestant.parse("bba(10,20)"),
     ]
     traces = links(5)
-    played = play_all(contenders, traces, [bumpy_ladder()], EvaluationPlan())
-    lines = {line.name: line for line in summarise(contenders, played, "bba(5,10)")}
+    played = play_all(contestants, traces, [bumpy_ladder()], EvaluationPlan())
+    lines = {line.name: line for line in summarise(contestants, played, "bba(5,10)")}
     assert lines["both"].qoe.mean == pytest.approx((lines["bba(5,10)"].qoe.mean + lines["bba(10,20)"].qoe.mean) / 2)
     assert lines["bba(5,10)"].paired is None
     terms = lines["both"]
@@ -63,10 +63,10 @@ def test_members_are_averaged_trace_by_trace() -> None:
 
 @pytest.mark.slow
 def test_processes_change_nothing() -> None:
-    contenders = [Contender.parse("robustmpc"), Contender.parse("rate")]
+    contestants = [Contestant.parse("robustmpc"), Contestant.parse("rate")]
     traces = links(10)
-    serial = play_all(contenders, traces, [bumpy_ladder()], EvaluationPlan(), jobs=1)
-    assert play_all(contenders, traces, [bumpy_ladder()], EvaluationPlan(), jobs=2) == serial
+    serial = play_all(contestants, traces, [bumpy_ladder()], EvaluationPlan(), jobs=1)
+    assert play_all(contestants, traces, [bumpy_ladder()], EvaluationPlan(), jobs=2) == serial
 
 
 def test_a_look_at_test_traces_is_logged_beside_the_results_and_where_one_says(tmp_path: Path) -> None:
@@ -154,6 +154,11 @@ def test_a_misspelt_reference_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert "--reference bbb is not among those compared; did you mean 'bba'?" in capsys.readouterr().err
 
 
-def test_two_contenders_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigError, match="two contenders are called 'x'; name one otherwise"):
-        play_all([Contender.parse("x=bba"), Contender.parse("x=mpc")], links(3)[:1], [bumpy_ladder()], EvaluationPlan())
+def test_two_contestants_of_one_name_are_refused() -> None:
+    twins = [Contestant.parse("x=bba"), Contestant.parse("x=mpc")]
+    with pytest.raises(ConfigError, match="two contestants are called 'x'; name one otherwise"):
+        play_all(twins, links(3)[:1], [bumpy_ladder()], EvaluationPlan())
+
+
+def test_what_version_0_1_called_a_contestant_is_still_there() -> None:
+    assert Contender is Contestant

@@ -83,7 +83,7 @@ def _make(args: argparse.Namespace) -> int:
     from reelrl.seeding import stream
     from reelrl.storage.files import writable_folder
     from reelrl.stream.data import generated_traces as generate
-    from reelrl.stream.data.trace_writers import write_trace
+    from reelrl.stream.data.traces import write_trace
 
     kind = args.words[1] if len(args.words) == 2 else ""
     if kind not in KINDS or args.count < 1 or not args.output:
@@ -107,8 +107,7 @@ def _make(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    from reelrl.stream.data.trace_writers import write_trace
-    from reelrl.stream.data.traces import read_trace
+    from reelrl.stream.data.traces import read_trace, write_trace
 
     if len(args.words) != 2 or not args.output:
         raise ConfigError("convert takes one trace and the file to write: reel traces convert trace.txt -o trace.json")

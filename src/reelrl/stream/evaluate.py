@@ -26,18 +26,21 @@ CHUNK_OF_TRACES = 8
 
 
 @dataclass(frozen=True)
-class Contender:
+class Contestant:
     """A line of the table: one controller, or several trainings of one whose sessions are averaged trace by trace."""
 
     name: str
     members: tuple[str, ...]
 
     @staticmethod
-    def parse(text: str) -> Contender:
+    def parse(text: str) -> Contestant:
         """`bba(5,10)`, `runs/0007`, or `name=runs/0007,runs/0008` for several seeds of one training."""
         name, equals, rest = text.partition("=")
         # Commas within brackets belong to a controller's arguments.
-        return Contender(name, tuple(re.split(r",(?![^(]*\))", rest))) if equals else Contender(text, (text,))
+        return Contestant(name, tuple(re.split(r",(?![^(]*\))", rest))) if equals else Contestant(text, (text,))
+
+
+Contender = Contestant  # its name in version 0.1
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class Line:
-    """One contender, summed up; `best_share` is its part of what one reached that knew the future.
+    """One contestant, summed up; `best_share` is its part of what one reached that knew the future.
 
     `optimum`: it was shown in every session that nothing better was possible.
     """
@@ -80,21 +83,21 @@ class Line:
 
 
 def play_all(
-    contenders: Sequence[Contender], traces: list[Trace], ladders: list[Ladder], plan: EvaluationPlan, jobs: int = 1
+    contestants: Sequence[Contestant], traces: list[Trace], ladders: list[Ladder], plan: EvaluationPlan, jobs: int = 1
 ) -> dict[str, list[Playback]]:
-    """Every member of every contender on every trace and video; results in the order of the arguments."""
-    names = [contender.name for contender in contenders]
+    """Every member of every contestant on every trace and video; results in the order of the arguments."""
+    names = [contestant.name for contestant in contestants]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"two contenders are called {twice!r}; name one otherwise, as in other={twice}")
+        raise ConfigError(f"two contestants are called {twice!r}; name one otherwise, as in other={twice}")
     tasks = [
-        (contender.name, member, traces[start : start + CHUNK_OF_TRACES], ladder, plan)
-        for contender in contenders
-        for member in contender.members
+        (contestant.name, member, traces[start : start + CHUNK_OF_TRACES], ladder, plan)
+        for contestant in contestants
+        for member in contestant.members
         for ladder in ladders
         for start in range(0, len(traces), CHUNK_OF_TRACES)
     ]
-    played: dict[str, list[Playback]] = {contender.name: [] for contender in contenders}
+    played: dict[str, list[Playback]] = {contestant.name: [] for contestant in contestants}
     with Progress("play", sum(len(task[2]) for task in tasks), unit="sessions") as progress, executor(jobs) as work:
         records = work.map(_play_batch, tasks, name=lambda task: f"{task[1]} on traces from {task[2][0].name} on")
         for (name, *_), batch in zip(tasks, records, strict=True):
@@ -118,17 +121,17 @@ def scores(playbacks: list[Playback], members: int, field: str = "qoe") -> np.nd
 
 
 def summarise(
-    contenders: Sequence[Contender], played: dict[str, list[Playback]], reference: str | None = None
+    contestants: Sequence[Contestant], played: dict[str, list[Playback]], reference: str | None = None
 ) -> list[Line]:
-    """The table, best first. `reference` names the contender that the others are compared with, pair by pair."""
-    members = {contender.name: len(contender.members) for contender in contenders}
+    """The table, best first. `reference` names the contestant that the others are compared with, pair by pair."""
+    members = {contestant.name: len(contestant.members) for contestant in contestants}
     if reference is not None and reference not in members:
         raise ConfigError(f"reference = {reference!r} is not among the controllers {', '.join(members)}; add it")
-    ceiling = next((c for c in contenders if load_bitrate_controller(c.members[0]).privileged), None)
+    ceiling = next((c for c in contestants if load_bitrate_controller(c.members[0]).privileged), None)
     best = scores(played[ceiling.name], members[ceiling.name]).mean() if ceiling else 0.0
     lines = []
-    for contender in contenders:
-        name, count = contender.name, members[contender.name]
+    for contestant in contestants:
+        name, count = contestant.name, members[contestant.name]
         values = scores(played[name], count)
         paired = None
         if reference is not None and name != reference:
@@ -142,7 +145,7 @@ def summarise(
                 qoe=mean_interval(values),
                 median=float(np.median(values)),
                 p10=float(np.percentile(values, 10)),
-                privileged=contender is ceiling,
+                privileged=contestant is ceiling,
                 paired=paired,
                 best_share=float(values.mean() / best) if best > 0 else None,
                 optimum=all(playback.optimum for playback in played[name]),

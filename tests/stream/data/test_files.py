@@ -12,8 +12,7 @@ from reelrl.errors import ConfigError, ContentError
 from reelrl.stream import load_movie_json, load_trace
 from reelrl.stream.data.ladders import nominal_ladder, read_ladder, write_ladder
 from reelrl.stream.data.trace_stats import describe
-from reelrl.stream.data.trace_writers import write_trace
-from reelrl.stream.data.traces import Trace, read_trace, read_traces
+from reelrl.stream.data.traces import Trace, read_trace, read_traces, write_trace
 from reelrl.stream.simulator.env import ABREnv
 from reelrl.stream.simulator.qoe import Qoe
 from tests.stream.helpers import bumpy_ladder, data, links

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from reelrl.stream.data.ladders import Ladder
     from reelrl.stream.data.traces import Trace
-    from reelrl.stream.evaluate import Contender, EvaluationPlan
+    from reelrl.stream.evaluate import Contestant, EvaluationPlan
 
 DEFAULT_CONTROLLERS = ("lowest", "rate", "bba", "bola", "mpc", "robustmpc", "ppo", "oracle")
 
@@ -65,16 +65,16 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.stream.data.pools import data_folder
 
     folder = writable_folder(args.out)
-    contenders = [abr.Contender.parse(text) for text in args.controllers or _available()]
+    contestants = [abr.Contestant.parse(text) for text in args.controllers or _available()]
     traces, label = _traces(args.traces)
     ladders = [read_ladder(path) for path in args.ladder or [data_folder("videos/envivio") or "nominal"]]
     how = abr.EvaluationPlan(None if args.default_rule else "pensieve", args.noise, args.qoe, args.seed)
-    names = [contender.name for contender in contenders]
+    names = [contestant.name for contestant in contestants]
     reference = _reference(args.reference, names)
     # A few hundred sessions take seconds; starting processes takes longer.
-    sessions = len(traces) * len(ladders) * sum(len(contender.members) for contender in contenders)
-    played = abr.play_all(contenders, traces, ladders, how, args.jobs if sessions > 3000 else 1)
-    lines = abr.summarise(contenders, played, reference)
+    sessions = len(traces) * len(ladders) * sum(len(contestant.members) for contestant in contestants)
+    played = abr.play_all(contestants, traces, ladders, how, args.jobs if sessions > 3000 else 1)
+    lines = abr.summarise(contestants, played, reference)
     facts = {
         "traces": len(traces),
         "source": label,
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         "note": args.note,
     }
     abr.write_records(folder, lines, played, facts)
-    _draw(folder, lines, reference, facts, contenders, played, traces, ladders, how)
+    _draw(folder, lines, reference, facts, contestants, played, traces, ladders, how)
     _log_test_run(folder, args.log_run, traces, facts, lines)
     if args.json:
         output.as_json({"facts": facts, "lines": [abr.as_record(line) for line in lines]})
@@ -130,7 +130,7 @@ def _draw(
     lines: Any,
     reference: str | None,
     facts: dict[str, Any],
-    contenders: list[Contender],
+    contestants: list[Contestant],
     played: Any,
     traces: list[Trace],
     ladders: list[Ladder],
@@ -140,19 +140,19 @@ def _draw(
     from reelrl.stream.page import write_page
     from reelrl.stream.playback import load_bitrate_controller, play
 
-    counts = {contender.name: len(contender.members) for contender in contenders}
+    counts = {contestant.name: len(contestant.members) for contestant in contestants}
     values = {line.title: scores(played[line.name], counts[line.name]) for line in lines}
     best = next((line.name for line in lines if not line.privileged), lines[0].name)
     shown = {best, reference or best}
     sessions = []
-    for contender in (each for each in contenders if each.name in shown):
-        found = [playback.qoe for playback in played[contender.name][: len(traces)]]
+    for contestant in (each for each in contestants if each.name in shown):
+        found = [playback.qoe for playback in played[contestant.name][: len(traces)]]
         middle = traces[sorted(range(len(found)), key=found.__getitem__)[len(found) // 2]]
         session = play(
-            load_bitrate_controller(contender.members[0]),
+            load_bitrate_controller(contestant.members[0]),
             middle,
             ladders[0],
-            name=contender.name,
+            name=contestant.name,
             seed=how.seed,
             preset=how.preset,
             noise=how.noise,
@@ -163,7 +163,7 @@ def _draw(
     write_page(own_path(folder / "index.html"), lines, reference, facts, values, sessions)
 
 
-def _log_test_run(folder: Path, kept: Path | None, traces: list[Trace], facts: dict[str, Any], lines: Any) -> None:
+def _log_test_run(folder: Path, log_file: Path | None, traces: list[Trace], facts: dict[str, Any], lines: Any) -> None:
     """Every look at test traces leaves a line: who was tried, when, with what result.
 
     Beside the results, and in a log that somebody keeps of all looks (`--log-run`): whoever chooses by test traces
@@ -180,7 +180,7 @@ def _log_test_run(folder: Path, kept: Path | None, traces: list[Trace], facts: d
     digest = hashlib.sha256(b"".join(trace.bytes_per_s.tobytes() for trace in traces)).hexdigest()[:16]
     when = datetime.now(UTC).isoformat(timespec="seconds")
     short = [{key: as_record(line)[key] for key in ("name", "qoe", "median", "p10", "paired")} for line in lines]
-    for path in (own_path(folder / TEST_RUNS), *([kept] if kept else [])):
+    for path in (own_path(folder / TEST_RUNS), *([log_file] if log_file else [])):
         log = Log(path)
         log.append({"time": when, "traces_sha256": digest, **facts, "lines": short})
         log.close()

@@ -2,11 +2,13 @@
 
 read_trace(path) -> Trace            one file: our JSON (Sabre's network.json), two-column text, or Mahimahi
 read_traces(source) -> list[Trace]   a file, a folder (sorted by name), a parsed list, or a list of any of these
+write_trace(trace, path, format)     the same three formats
 load_trace(path)                     the four lists of arrays that Pensieve-style code expects
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reelrl.errors import ContentError
+from reelrl.errors import ConfigError, ContentError
+from reelrl.storage.files import write_atomic
 from reelrl.stream.data import trace_formats as trace_files
 
 Floats = npt.NDArray[np.float64]
+
+FORMATS = ("json", "cooked", "mahimahi")
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,3 +172,35 @@ def load_trace(path: str | Path) -> tuple[list[npt.NDArray[np.int64]], list[Floa
 
 
 load_movie_json = load_trace  # the name users know; it has always read network traces, not movies
+
+
+def write_trace(trace: Trace, path: Path, format: str = "json") -> None:  # noqa: A002 - the word users know
+    """Save a trace. Text keeps rates to nine digits; Mahimahi keeps whole packets and milliseconds."""
+    if format == "json":
+        write_atomic(path, json.dumps(trace.slots()))
+    elif format == "cooked":
+        write_atomic(path, _cooked(trace))
+    elif format == "mahimahi":
+        write_atomic(path, _mahimahi(trace))
+    else:
+        raise ConfigError(f"format = {format!r}; choose one of {', '.join(FORMATS)}")
+
+
+def _cooked(trace: Trace) -> str:
+    # The first line only gives the start time; its rate is never used.
+    mbps = np.concatenate([trace.kbps[:1], trace.kbps]) / 1000.0
+    return "".join(f"{t:.9g}\t{r:.9g}\n" for t, r in zip(trace.edges_s.tolist(), mbps.tolist(), strict=True))
+
+
+def _mahimahi(trace: Trace) -> str:
+    """The millisecond at which each packet has fully arrived; the last line is the length of the pass."""
+    edges_s = trace.edges_s - trace.edges_s[0]
+    passed = np.concatenate([[0.0], np.cumsum(trace.bytes_per_s * np.diff(edges_s))])
+    packets = np.arange(1, int(passed[-1] // trace_files.MAHIMAHI_PACKET_BYTES) + 1) * float(
+        trace_files.MAHIMAHI_PACKET_BYTES
+    )
+    if not len(packets):
+        raise ConfigError(f"{trace.name} carries {passed[-1]:g} bytes, less than one packet; write it as json")
+    # Flat stretches have no packets; a tiny slope keeps the table invertible.
+    stamps = np.interp(packets, passed + np.arange(len(passed)) * 1e-9, edges_s) * 1000.0
+    return "".join(f"{int(stamp)}\n" for stamp in np.ceil(stamps))
