@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.stream.simulator.pensieve_twin import PensieveTwin
 
 from reelrl.stream.controllers.mpc import RobustMpc, best_first_rung
+from reelrl.stream.controllers.mpc_batch import MpcBatch
 from reelrl.stream.controllers.oracle import best_rungs
 from reelrl.stream.controllers.protocol import Session
 from reelrl.stream.data.ladders import read_ladder
@@ -114,6 +115,14 @@ def act(env: ABREnv, session: Session, count: int) -> int:
     return done
 
 
+def act_together(env: AbrVectorEnv, planner: MpcBatch, steps: int) -> int:
+    """The same for a batch of players."""
+    observations, _ = env.reset(seed=0)
+    for _ in range(steps):
+        observations, *_ = env.step(planner.act(observations))
+    return steps * env.num_envs
+
+
 def optimum(session: Session, traces: list[Trace]) -> int:
     for trace in traces:
         best_rungs(Session(session.video, session.qoe, session.rule, trace=trace))
@@ -163,10 +172,13 @@ def main() -> None:
     quiet = named_rule("pensieve", noise=False)
     session = Session(video, rule=quiet)
     fixed = ABREnv(traces, ladder, preset="pensieve", noise=False)
+    batch_env = AbrVectorEnv(traces, ladder, 512, preset="pensieve", noise=False, infos=False)
+    planner = MpcBatch(session, 512)
     others = best_rates(
         {
             "RobustMPC search, horizon 5": lambda: decisions(session, 4000),
             "RobustMPC whole session, sim included": lambda: act(fixed, session, 2000),
+            "RobustMPC whole session, 512 players": lambda: act_together(batch_env, planner, 47),
             "offline optimum, traces": lambda: optimum(session, traces[:10]),
         }
     )

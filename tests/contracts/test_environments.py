@@ -61,6 +61,16 @@ def test_every_registered_environment_is_here() -> None:
     assert {identifier for identifier, _ in VARIANTS} == set(names.ENVIRONMENTS)
 
 
+@pytest.mark.parametrize("identifier", names.ENVIRONMENTS)
+def test_every_id_is_made_without_arguments_and_without_an_import(identifier: str) -> None:
+    """Gymnasium imports what stands before the colon."""
+    made = gymnasium.make(f"reelrl:{identifier}")
+    observation, _ = made.reset(seed=0)
+    assert made.observation_space.contains(observation)
+    assert np.isfinite(float(made.step(made.action_space.sample())[1]))
+    made.close()
+
+
 @pytest.mark.slow
 def test_gymnasium_has_nothing_to_say(env: gymnasium.Env[Any, Any]) -> None:
     with warnings.catch_warnings():

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ClipChoice = str | Path | Clip
 
+DEFAULT_CLIP = "generated:street?size=192x128&frames=81"  # five mini-GOPs
+
 
 class MiniGopQpEnv(SteppedSource[InProcessSource], EzPickle):
     """How an AV1 encoder spreads a bitrate over time.
@@ -54,7 +56,7 @@ class MiniGopQpEnv(SteppedSource[InProcessSource], EzPickle):
     completes the costs of a GOP.
 
     ## Arguments
-    clips     one clip or several, by name, path or as `Clip`; each episode draws one
+    clips     one clip or several, by name, path or as `Clip`; each episode draws one; by default a generated street
     kbps      the budget; a pair is a range, drawn from evenly in octaves; None draws a QP from `qps` and takes what
               the encoder alone spends there
     encoder   settings; their structure decides between random access with a probe, and low delay
@@ -62,7 +64,7 @@ class MiniGopQpEnv(SteppedSource[InProcessSource], EzPickle):
 
     def __init__(
         self,
-        clips: ClipChoice | Sequence[ClipChoice],
+        clips: ClipChoice | Sequence[ClipChoice] = DEFAULT_CLIP,
         kbps: float | tuple[float, float] | None = None,
         *,
         qps: tuple[int, int] = (28, 52),

@@ -52,6 +52,7 @@ Observation = NDArray[np.float32]
 Offsets = NDArray[np.int32]
 
 ACTIONS = ("map", "features")
+DEFAULT_CLIP = "generated:street?size=192x128&frames=8"
 DEFAULT_WEIGHTS = "centre"
 
 
@@ -75,16 +76,15 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
     `outcome` is what became of the frame last coded, reconstruction included.
 
     ## Arguments
-    `target_kbps` holds a bitrate by moving the frames' QP (the encoder's own rate control would ignore maps). With
-    `output_dir` the baseline's stream is saved there as baseline_output.ivf. `prepared` is that of another environment
-    with the same arguments: clip and baseline are then shared, not made again.
+DEFAULT_CLIP = "generated:street?size=192x128&frames=8"
+DEFAULT_WEIGHTS = "centre"
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as a plain class attribute
 
     def __init__(
         self,
-        video_path: str | Path | Clip,
+        video_path: str | Path | Clip = DEFAULT_CLIP,
         output_dir: str | Path | None = None,
         *,
         lambda_rd: float = 0.1,

@@ -76,6 +76,11 @@ class Ladder:
         for key, scores in self.quality.items():
             _check_quality(self.name, key, scores, self.sizes_bytes)
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left open: the video is the same on every trace."""
+        return self.chunk_s is not None and (self.chunks is not None or self.sizes_bytes is not None)
+
     def video(self, trace: Trace | None = None) -> Video:
         """The episode's numbers. What the ladder leaves open comes from the trace: median slot, one chunk per slot."""
         chunk_s, chunks = self.chunk_s, self.chunks
@@ -175,8 +180,11 @@ def _from_video_sizes(folder: Path) -> Ladder:
         )
     # The files hold one segment more than is played: Pensieve ends at 48 of 49.
     sizes = np.stack(columns, axis=1)[:-1]
-    known = len(columns) == len(PENSIEVE_KBPS)
-    rates = np.array(PENSIEVE_KBPS) if known else sizes.mean(axis=0) * 8.0 / PENSIEVE_CHUNK_S / 1000.0
+    # The files do not say their rates. Six that are about as large as Pensieve's have Pensieve's, as everybody reads
+    # them; those of other ladders (ABRBench's has 1 to 40 Mbit/s) are as fast as they are large.
+    rates = sizes.mean(axis=0) * 8.0 / PENSIEVE_CHUNK_S / 1000.0
+    if len(columns) == len(PENSIEVE_KBPS) and (np.abs(np.log(rates / PENSIEVE_KBPS)) < np.log(1.5)).all():
+        rates = np.array(PENSIEVE_KBPS)
     return Ladder(folder.name, rates, PENSIEVE_CHUNK_S, sizes)
 
 

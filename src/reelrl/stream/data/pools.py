@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,13 @@ def training_pool(
 ) -> list[Trace]:
     """Links to learn on."""
     return _pool(recorded_traces("train", folder), stream(seed, "abr", "train"), count, outage_share)
+
+
+@cache
+def default_links() -> list[Trace]:
+    """Forty generated mobile links without outages: what an environment plays on that is given none."""
+    rng = stream(0, "abr", "default")
+    return [_mobile(rng) for _ in range(40)]
 
 
 def generated_pool(rng: np.random.Generator, count: int, outage_share: float = OUTAGE_SHARE) -> list[Trace]:

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from reelrl.errors import ConfigError, InvalidRewardError
-from reelrl.stream.data.ladders import nominal_ladder, read_ladder
+from reelrl.stream.data.ladders import Video, nominal_ladder, read_ladder
+from reelrl.stream.data.pools import default_links
 from reelrl.stream.simulator import rule as rules
 from reelrl.stream.simulator.environment import RANDOM_SEED, Chunk, Environment
 from reelrl.stream.simulator.observation import DEFAULT_QUALITY, S_INFO, push_column, state_columns
+from reelrl.stream.simulator.packed import next_sizes_mb
 from reelrl.stream.simulator.qoe import DEFAULT_REBUF_PENALTY, DEFAULT_SMOOTH_PENALTY, Qoe, as_qoe, chunk_reward
 
 Observation = npt.NDArray[np.float32]
@@ -40,7 +42,8 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
     chunk terminates. `reset(options={"trace": 3, "start_slot": 0})` chooses instead of drawing.
 
     ## Arguments
-    Traces and ladder may be paths, folders, parsed JSON or lists of these. `preset="pensieve"` reproduces Pensieve's
+    Traces and ladder may be paths, folders, parsed JSON or lists of these; without them, forty generated mobile links
+    and Pensieve's rates. `preset="pensieve"` reproduces Pensieve's
     simulator, quirks included; its noise and random start are on unless `noise=False`.
     """
 
@@ -48,7 +51,7 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
 
     def __init__(
         self,
-        trace_json_path: Any,
+        trace_json_path: Any = None,
         video_path: Any = None,
         random_seed: int = RANDOM_SEED,
         default_quality: int = DEFAULT_QUALITY,
@@ -67,7 +70,8 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
         ladder = nominal_ladder() if video_path is None else read_ladder(video_path)
         noisy = rule.noise_low != rule.noise_high
         start = (preset == "pensieve" and noisy) if random_start is None else random_start
-        self.net_env = Environment(trace_json_path, ladder, rule=rule, random_start=start, random_seed=random_seed)
+        traces = default_links() if trace_json_path is None else trace_json_path
+        self.net_env = Environment(traces, ladder, rule=rule, random_start=start, random_seed=random_seed)
         self.qoe = as_qoe(qoe, rebuf_penalty, smooth_penalty)
         self.a_dim = len(ladder.bitrates_kbps)
         self.default_quality = _checked_rung(default_quality, self.a_dim, "default_quality")
@@ -83,6 +87,7 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
         self.buffer_size = 0.0
         self.last_bit_rate = self.default_quality
         self._done = True
+        self._video: Video | None = None
         self._begin_video()
 
     @property
@@ -108,9 +113,10 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
         self.state = np.zeros_like(self.state)
         self.time_stamp = 0.0
         self.last_bit_rate = self.default_quality
-        chunk = self.net_env.get_video_chunk(self.default_quality)
-        self._observe(chunk, self.default_quality)
-        return self.state.copy(), self._info(chunk, self.default_quality, self._terms(chunk, self.default_quality))
+        rung = self.default_quality
+        chunk = self.net_env.get_video_chunk(rung)
+        self._observe(chunk, rung)
+        return self.state.copy(), self._info(chunk, rung, *self._utility_of(chunk, rung))
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Download the next chunk at rung `action`."""
@@ -118,7 +124,6 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
             raise gymnasium.error.ResetNeeded("the video has ended or not begun; call reset() first")
         rung = _checked_rung(action, self.a_dim, "action")
         chunk = self.net_env.get_video_chunk(rung)
-        terms = self._terms(chunk, rung)
         utility, last_utility = self._utility_of(chunk, rung)
         reward = chunk_reward(utility, last_utility, chunk.rebuffer_s, self.qoe.stall_penalty, self.qoe.smooth_penalty)
         if not math.isfinite(reward):
@@ -126,45 +131,37 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
                 f"the reward is {reward} after a delay of {chunk.delay_ms} ms; check the trace and the ladder"
             )
         self._observe(chunk, rung)
-        info = self._info(chunk, rung, terms)
+        info = self._info(chunk, rung, utility, last_utility)
         if self.debug:
             log.info("chunk %d rung %d reward %.3f %s", self.net_env.chunk, rung, reward, info)
         return self.state.copy(), reward, chunk.end_of_video, False, info
 
     def _begin_video(self) -> None:
-        """Numbers that depend on which trace was drawn, when the ladder leaves its length open."""
-        self._utilities = self.qoe.utilities(self.net_env.video).tolist()
-        rates = self.net_env.video.bitrates_kbps
-        self._rate_shares: list[float] = (rates / rates[-1]).tolist()
-        self._kbps: list[float] = rates.tolist()
+        """Numbers of the video; a ladder that leaves its length open makes another one of each trace."""
+        video = self.net_env.video
+        if self._video is video:
+            return
+        self._video = video
+        self._utilities: list[list[float]] = self.qoe.utilities(video).tolist()
+        self._rate_shares: list[float] = (video.bitrates_kbps / video.bitrates_kbps[-1]).tolist()
+        self._kbps: list[float] = video.bitrates_kbps.tolist()
+        self._next_mb = next_sizes_mb(video, self._keep_junk)
 
     def _utility_of(self, chunk: Chunk, rung: int) -> tuple[float, float]:
         """The worth of this chunk and of the one before it, each by its own segment's scores."""
         index = len(self._utilities) - chunk.chunks_remain - 1
         return self._utilities[index][rung], self._utilities[max(index - 1, 0)][self.last_bit_rate]
 
-    def _terms(self, chunk: Chunk, rung: int) -> dict[str, float]:
-        utility, last_utility = self._utility_of(chunk, rung)
-        return {
-            "reward_quality": utility,
-            "reward_rebuffer": -self.qoe.stall_penalty * chunk.rebuffer_s,
-            "reward_smooth": -self.qoe.smooth_penalty * abs(utility - last_utility),
-        }
-
     def _observe(self, chunk: Chunk, rung: int) -> None:
         total = len(self._utilities)
-        next_sizes = chunk.next_sizes_bytes
-        if chunk.end_of_video and not self._keep_junk:
-            next_sizes = [0.0] * self.a_dim
-        remain = chunk.chunks_remain / total
         self.state = push_column(
             self.state,
             self._rate_shares[rung],
             chunk.buffer_s,
             chunk.size_bytes,
             chunk.delay_ms,
-            next_sizes,
-            remain,
+            self._next_mb[total - chunk.chunks_remain],
+            chunk.chunks_remain / total,
             self._keep_junk,
         )
         self.last_bit_rate = rung
@@ -172,7 +169,7 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
         self.time_stamp += chunk.delay_ms + chunk.sleep_ms
         self._done = chunk.end_of_video
 
-    def _info(self, chunk: Chunk, rung: int, terms: dict[str, float]) -> dict[str, Any]:
+    def _info(self, chunk: Chunk, rung: int, utility: float, last_utility: float) -> dict[str, Any]:
         return {
             "bitrate_kbps": self._kbps[rung],
             "rebuffer_s": chunk.rebuffer_s,
@@ -181,7 +178,10 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
             "sleep_ms": chunk.sleep_ms,
             "chunk_size_bytes": chunk.size_bytes,
             "chunks_remain": chunk.chunks_remain,
-        } | terms
+            "reward_quality": utility,
+            "reward_rebuffer": -self.qoe.stall_penalty * chunk.rebuffer_s,
+            "reward_smooth": -self.qoe.smooth_penalty * abs(utility - last_utility),
+        }
 
 
 def _checked_rung(rung: Any, rungs: int, name: str) -> int:

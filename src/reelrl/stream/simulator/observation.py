@@ -47,18 +47,23 @@ def push_column(
     buffer_s: float,
     size_bytes: float,
     delay_ms: float,
-    next_sizes_bytes: list[float],
+    next_mb: npt.NDArray[np.float32],
     remain_share: float,
     keep_junk: bool,
 ) -> npt.NDArray[np.float32]:
     """The state after one more download. `keep_junk` leaves in row 4 what rolling wraps around, as Pensieve does."""
-    state = np.roll(state, -1, axis=1)
-    state[0, -1] = rate_share
-    state[1, -1] = buffer_s / BUFFER_NORM_FACTOR
-    state[2, -1] = size_bytes / delay_ms / M_IN_K
-    state[3, -1] = delay_ms / M_IN_K / BUFFER_NORM_FACTOR
+    pushed = np.empty_like(state)
+    pushed[:, :-1] = state[:, 1:]
+    pushed[:, -1] = (
+        rate_share,
+        buffer_s / BUFFER_NORM_FACTOR,
+        size_bytes / delay_ms / M_IN_K,
+        delay_ms / M_IN_K / BUFFER_NORM_FACTOR,
+        state[4, 0],
+        remain_share,
+    )
+    row = pushed[4]
     if not keep_junk:
-        state[4] = 0.0
-    state[4, : len(next_sizes_bytes)] = np.array(next_sizes_bytes) / M_IN_K / M_IN_K
-    state[5, -1] = remain_share
-    return state
+        row[:] = 0.0
+    row[: len(next_mb)] = next_mb
+    return pushed

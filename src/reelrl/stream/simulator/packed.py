@@ -61,11 +61,9 @@ def pack_links(traces: list[Trace]) -> Links:
 
 def pack_episode(video: Video, qoe: Qoe, *, default_quality: int, keep_junk: bool, random_start: bool) -> Episode:
     """The video's numbers; rows and roundings are those of the scalar environment."""
-    sizes_mb = video.sizes_bytes / 1000.0 / 1000.0
-    after_last = sizes_mb[:1] if keep_junk else np.zeros((1, video.rungs))
     return Episode(
         np.ascontiguousarray(video.sizes_bytes),
-        np.concatenate([sizes_mb, after_last]).astype(np.float32),
+        next_sizes_mb(video, keep_junk),
         np.ascontiguousarray(qoe.utilities(video)),
         (video.bitrates_kbps / video.bitrates_kbps[-1]).astype(np.float32),
         video.bitrates_kbps.copy(),
@@ -76,6 +74,13 @@ def pack_episode(video: Video, qoe: Qoe, *, default_quality: int, keep_junk: boo
         keep_junk,
         random_start,
     )
+
+
+def next_sizes_mb(video: Video, keep_junk: bool) -> npt.NDArray[np.float32]:
+    """(chunks + 1, rungs): sizes of the chunk that is next; after the last zeros, or in Pensieve's rule chunk 0's."""
+    sizes_mb = video.sizes_bytes / 1000.0 / 1000.0
+    after_last = sizes_mb[:1] if keep_junk else np.zeros((1, video.rungs))
+    return np.concatenate([sizes_mb, after_last]).astype(np.float32)
 
 
 def has_noise(rule: Rule) -> bool:

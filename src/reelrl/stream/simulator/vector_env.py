@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from reelrl.errors import ConfigError
 from reelrl.stream.data.ladders import nominal_ladder, read_ladder
+from reelrl.stream.data.pools import default_links
 from reelrl.stream.data.traces import read_traces
 from reelrl.stream.simulator import rule as rules
 from reelrl.stream.simulator.environment import RANDOM_SEED, check_deliverable
@@ -33,7 +34,7 @@ class AbrVectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArr
 
     def __init__(
         self,
-        traces: Any,
+        traces: Any = None,
         ladder: Any = None,
         num_envs: int = 1024,
         *,
@@ -52,7 +53,7 @@ class AbrVectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArr
         if num_envs < 1:
             raise ConfigError(f"num_envs = {num_envs}; at least 1 player is needed")
         self.rule = rules.named_rule(preset, noise=noise, queue_delay_ms=queue_delay_ms)
-        self.traces = read_traces(traces)
+        self.traces = default_links() if traces is None else read_traces(traces)
         resolved = nominal_ladder() if ladder is None else read_ladder(ladder)
         self.video = resolved.video(self.traces[0] if len(self.traces) == 1 else None)
         for trace in self.traces:
