@@ -4,6 +4,10 @@ reel traces PATH...                                    one line per trace: rate,
 reel traces PATH... --figure traces.html               and a page with charts of the set
 reel traces make mobile --count 20 -o traces/          generated: markov, mobile, outages
 reel traces convert trace.txt -o trace.json            json, cooked or mahimahi, by --format
+reel traces convert log.csv -o links/                  a log of several links: one file each
+
+Read are our JSON, two columns (time_s Mbit/s), Mahimahi's packet times, iperf3's JSON, and the CSV logs of Puffer, the
+FCC, Lumos5G, 5GTracker (Starlink) and University College Cork (4G, 5G).
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ FORMATS = ("json", "cooked", "mahimahi")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", metavar="PATH", help="traces or folders; or: make KIND, convert PATH...")
-    parser.add_argument("-o", "--output", metavar="PATH", help="folder (make) or file (convert) to write")
+    parser.add_argument("-o", "--output", metavar="PATH", help="folder (make, logs) or file (convert) to write")
     parser.add_argument("--count", type=int, default=1, metavar="N", help="how many to make (default 1)")
     parser.add_argument("--duration", type=float, default=320.0, metavar="S", help="seconds of each (default 320)")
     parser.add_argument("--format", choices=FORMATS, default="json", help="format to write (default json)")
@@ -107,11 +111,20 @@ def _make(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    from reelrl.stream.data.traces import read_trace, write_trace
+    from reelrl.storage.files import writable_folder
+    from reelrl.stream.data.traces import read_traces, write_trace
 
     if len(args.words) != 2 or not args.output:
-        raise ConfigError("convert takes one trace and the file to write: reel traces convert trace.txt -o trace.json")
+        raise ConfigError("convert takes one file and what to write: reel traces convert trace.txt -o trace.json")
     refuse_overwriting(args.output, args.words[1])
-    write_trace(read_trace(args.words[1]), Path(args.output), args.format)
-    output.line("wrote", args.output, args.format)
+    traces = read_traces(args.words[1])
+    if len(traces) == 1 and not Path(args.output).is_dir():
+        write_trace(traces[0], Path(args.output), args.format)
+        output.line("wrote", args.output, args.format)
+        return 0
+    folder = writable_folder(args.output)
+    for trace in traces:
+        write_trace(trace, own_path(folder / f"{trace.name}{'.json' if args.format == 'json' else ''}"), args.format)
+    output.line("wrote", folder, f"{len(traces)} traces", args.format)
+    output.next_command(f"reel traces {folder}")
     return 0

@@ -76,8 +76,10 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
     `outcome` is what became of the frame last coded, reconstruction included.
 
     ## Arguments
-DEFAULT_CLIP = "generated:street?size=192x128&frames=8"
-DEFAULT_WEIGHTS = "centre"
+    Without a clip a short generated street is coded. `target_kbps` holds a bitrate by moving the frames' QP (the
+    encoder's own rate control would ignore maps). With `output_dir` the baseline's stream is saved there as
+    baseline_output.ivf. `prepared` is that of another environment with the same arguments: clip and baseline are then
+    shared, not made again.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as a plain class attribute

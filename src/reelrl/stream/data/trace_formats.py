@@ -1,6 +1,7 @@
-"""The three trace formats, parsed and checked. Every error names the file, the entry, the value and the rule.
+"""Trace formats, parsed and checked. Every error names the file, the entry, the value and the rule.
 
 json       [{"duration_ms": 1000, "bandwidth_kbps": 45000, "latency_ms": 20.0}, ...]
+           or what `iperf3 --json` prints: {"intervals": [{"sum": {"seconds": 1.0, "bits_per_second": 4.5e7}}, ...]}
 cooked     "time_s  Mbit/s" per line; the rate of line i holds on (t[i-1], t[i]]
 mahimahi   one integer per line: the millisecond at which one 1500-byte packet may pass
 """
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Floats = npt.NDArray[np.float64]
-Kind = Literal["json", "cooked", "mahimahi"]
+Kind = Literal["json", "cooked", "mahimahi", "log"]
 
 MAX_FILE_BYTES = 32 * 2**20  # an hour at 1 ms per slot fits; a gigabyte by mistake is refused before it is read
 MAX_SLOTS = 2_000_000
@@ -60,7 +61,7 @@ def detect(path: Path, text: str) -> Kind:
         raise ContentError(f"{path}: the file is empty; a trace needs at least one slot")
     if head[0] in "[{":
         return "json"
-    columns = len(head.splitlines()[0].split())
+    columns = len(_words(head.splitlines()[0]))
     if columns > 2:
         raise ContentError(
             f"{path}, line 1: {columns} columns; traces have 1 (Mahimahi) or 2 (time_s Mbit/s), or are JSON"
@@ -83,12 +84,31 @@ def parse_json(name: str, text: str) -> tuple[Floats, Floats, Floats]:
 
 def slots_of(name: str, slots: Any) -> tuple[Floats, Floats, Floats]:
     """The columns of a parsed list of slots."""
+    if isinstance(slots, Mapping) and "intervals" in slots:
+        slots = _iperf_slots(name, slots["intervals"])
     if not isinstance(slots, Sequence) or isinstance(slots, str):
         raise ContentError(f"{name}: holds a {type(slots).__name__}; a trace is a list of {{{', '.join(_KEYS)}}}")
     if not 0 < len(slots) <= MAX_SLOTS:
         raise ContentError(f"{name}: {len(slots)} slots; a trace has 1 to {MAX_SLOTS}")
     columns = np.array([_numbers(name, i, slot) for i, slot in enumerate(slots)], dtype=np.float64)
     return columns[:, 0], columns[:, 1], columns[:, 2]
+
+
+def _iperf_slots(name: str, intervals: Any) -> Any:
+    """iperf3's intervals as slots of ours."""
+    if not isinstance(intervals, Sequence) or isinstance(intervals, str):
+        raise ContentError(f"{name}: intervals = {shown(intervals)}; iperf3 writes a list of them with --json")
+    sums: list[Any] = [each.get("sum") if isinstance(each, Mapping) else None for each in intervals]
+    wrong = next((i for i, each in enumerate(sums) if not isinstance(each, Mapping)), None)
+    if wrong is not None:
+        raise ContentError(f"{name}, interval {wrong}: it has no sum; give what `iperf3 --json` printed")
+    return [
+        {
+            "duration_ms": _number(name, i, each, "seconds") * 1000.0,
+            "bandwidth_kbps": _number(name, i, each, "bits_per_second") / 1000.0,
+        }
+        for i, each in enumerate(sums)
+    ]
 
 
 def _numbers(name: str, index: int, slot: Any) -> tuple[float, float, float]:
@@ -155,7 +175,7 @@ def parse_mahimahi(name: str, text: str) -> tuple[Floats, Floats, float]:
 
 
 def _fields(name: str, line_number: int, line: str, columns: int) -> tuple[float, ...]:
-    parts = line.split()
+    parts = _words(line)
     if len(parts) != columns:
         raise ContentError(
             f"{name}, line {line_number}: {len(parts)} columns, the file's first line has {columns}; keep one format"
@@ -169,6 +189,10 @@ def _fields(name: str, line_number: int, line: str, columns: int) -> tuple[float
     if not all(math.isfinite(value) for value in values):
         raise ContentError(f"{name}, line {line_number}: {shown(line)} is not finite; remove the line or measure again")
     return values
+
+
+def _words(line: str) -> list[str]:
+    return line.replace(",", " ").split()
 
 
 def check_slots(name: str, durations_ms: Floats, kbps: Floats, latency_ms: Floats) -> None:

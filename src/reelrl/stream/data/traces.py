@@ -1,7 +1,8 @@
 """Network traces: how many bytes per second a link carries, slot by slot.
 
-read_trace(path) -> Trace            one file: our JSON (Sabre's network.json), two-column text, or Mahimahi
-read_traces(source) -> list[Trace]   a file, a folder (sorted by name), a parsed list, or a list of any of these
+read_trace(path) -> Trace            one file: our JSON (Sabre's network.json), two-column text, Mahimahi, iperf3's JSON
+read_traces(source) -> list[Trace]   a file, a folder (sorted by name), a CSV log of several links, a parsed list, or a
+                                     list of any of these
 write_trace(trace, path, format)     the same three formats
 load_trace(path)                     the four lists of arrays that Pensieve-style code expects
 """
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from reelrl.errors import ConfigError, ContentError
 from reelrl.storage.files import write_atomic
 from reelrl.stream.data import trace_formats as trace_files
+from reelrl.stream.data import trace_logs
 
 Floats = npt.NDArray[np.float64]
 
@@ -99,6 +101,11 @@ def read_trace(path: str | Path, *, check_units: bool = True) -> Trace:
     `check_units=False` accepts rates that look like another unit (above 1 Gbit/s, or never above 10 kbit/s).
     """
     path = Path(path)
+    if _is_log(path):
+        links = _read_log(path, check_units)
+        if len(links) > 1:
+            raise ContentError(f"{path}: a log of {len(links)} links; read them all with read_traces")
+        return links[0]
     text = trace_files.read_text(path)
     kind = trace_files.detect(path, text)
     if kind == "json":
@@ -116,6 +123,20 @@ def read_trace(path: str | Path, *, check_units: bool = True) -> Trace:
         trace.latency_ms,
         trace.durations_ms,
     )
+
+
+def _is_log(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return trace_logs.is_log(file.read(trace_logs.LONGEST_HEADER).decode("utf-8", errors="replace"))
+
+
+def _read_log(path: Path, check_units: bool) -> list[Trace]:
+    links = [Trace.from_slots(*slots) for slots in trace_logs.read_logs(path)]
+    if check_units:
+        trace_files.check_units(str(path), np.concatenate([trace.kbps for trace in links]), "log")
+    return links
 
 
 def _from_cooked(name: str, times_s: Floats, mbps: Floats) -> Trace:
@@ -139,13 +160,11 @@ def _expand(source: Any, check_units: bool) -> Iterator[Trace]:
         yield source
     elif isinstance(source, str | Path):
         path = Path(source)
-        files = (
-            sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
-            if path.is_dir()
-            else [path]
-        )
-        for file in files:
-            yield read_trace(file, check_units=check_units)
+        for file in _files_in(path) if path.is_dir() else [path]:
+            if _is_log(file):
+                yield from _read_log(file, check_units)
+            else:
+                yield read_trace(file, check_units=check_units)
     elif isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
         yield Trace.from_slots("trace", *trace_files.slots_of("trace", source))
     elif isinstance(source, Sequence):
@@ -155,6 +174,13 @@ def _expand(source: Any, check_units: bool) -> Iterator[Trace]:
         raise ContentError(
             f"a trace source is of type {type(source).__name__}; give a path, a folder, a list of slots or a Trace"
         )
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Plain files by name. Of a pair of Mahimahi's, only the way down: videos do not come up it."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
+    names = set(files)
+    return [p for p in files if not (p.suffix == ".up" and p.with_suffix(".down") in names)]
 
 
 def load_trace(path: str | Path) -> tuple[list[npt.NDArray[np.int64]], list[Floats], list[Floats], list[Floats]]:
@@ -196,9 +222,8 @@ def _mahimahi(trace: Trace) -> str:
     """The millisecond at which each packet has fully arrived; the last line is the length of the pass."""
     edges_s = trace.edges_s - trace.edges_s[0]
     passed = np.concatenate([[0.0], np.cumsum(trace.bytes_per_s * np.diff(edges_s))])
-    packets = np.arange(1, int(passed[-1] // trace_files.MAHIMAHI_PACKET_BYTES) + 1) * float(
-        trace_files.MAHIMAHI_PACKET_BYTES
-    )
+    packet_bytes = float(trace_files.MAHIMAHI_PACKET_BYTES)
+    packets = np.arange(1, int(passed[-1] // packet_bytes) + 1) * packet_bytes
     if not len(packets):
         raise ConfigError(f"{trace.name} carries {passed[-1]:g} bytes, less than one packet; write it as json")
     # Flat stretches have no packets; a tiny slope keeps the table invertible.
