@@ -4,45 +4,20 @@ from __future__ import annotations
 
 import ast
 import importlib
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import pytest
 
-from reelrl.cli.main import main
+from tests.page_setups import GIVEN
 from tests.test_examples import EXAMPLES, LAST_QUICK, blocks, run
 from tests.test_examples import PAGES as FIRST_PAGES
 from tests.test_pages import PAGES, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-# Pages whose code needs what a test can't quickly have: it is compiled, and what it imports must exist.
-NOT_RUN = {
-    "docs/explanation/decisions/files-run-no-code.md": "a trained run that names code of others",
-    "docs/how-to/control-bitrate.md": "a GPU",
-    "docs/how-to/record-matches.md": "recordings of two kinds, one of them of X-Ego's makers",
-    "docs/how-to/steer-your-own-encoder.md": "an encoder in another process",
-    "docs/how-to/train-a-doom-team.md": "BenchMARL for minutes",
-}
 CHECKED = [page for page in PAGES if page not in FIRST_PAGES and blocks(page)]
-
-
-def superblock_run(folder: Path) -> str:
-    """A policy in runs/0007 and another clip, as on the page."""
-    clip = "generated:street?size=64x64&frames=4"
-    short = ("--total-iteration", "1", "--eval-freq", "100", "--set", "learner.hidden=[8]")
-    assert main(["train", "superblock", "--file", clip, *short, "--output-dir", str(folder / "runs")]) == 0
-    next((folder / "runs").iterdir()).rename(folder / "runs" / "0007-superblock-ppo")
-    assert main(["clips", "make", clip, "-o", str(folder / "other.y4m")]) == 0
-    return ""
-
-
-# What a page takes for granted: files that are made before, and lines that come first.
-GIVEN: dict[str, Callable[[Path], str]] = {
-    "docs/how-to/train-superblock.md": superblock_run,
-    "docs/how-to/train-an-autoencoder.md": lambda _: "import numpy as np\nframes = np.zeros((3, 48, 64, 3), np.uint8)",
-}
 
 
 @pytest.mark.docs
@@ -52,11 +27,13 @@ def test_an_example_trains_and_gives_a_verdict(path: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.docs
-@pytest.mark.parametrize("page", [page for page in CHECKED if name_of(page) not in NOT_RUN], ids=name_of)
+@pytest.mark.parametrize("page", CHECKED, ids=name_of)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    """Blocks in order; before each come the lines that the page takes for granted there, and the last after all."""
     give = GIVEN.get(name_of(page))
-    given = give(tmp_path) if give else ""
-    (tmp_path / "page.py").write_text("\n".join([given, *blocks(page)]), encoding="utf-8")
+    given = give(tmp_path) if give else []
+    lines = [line for pair in zip_longest(given, blocks(page), fillvalue="") for line in pair]
+    (tmp_path / "page.py").write_text("\n".join(lines), encoding="utf-8")
     run(tmp_path, "page.py")
 
 
@@ -71,5 +48,5 @@ def test_what_the_code_of_a_page_imports_exists(page: Path) -> None:
                 assert not missing, f"{name_of(page)}: {node.module} has no {missing}"
 
 
-def test_every_page_that_is_not_run_is_there_and_has_code() -> None:
-    assert set(NOT_RUN) | set(GIVEN) <= {name_of(page) for page in CHECKED}
+def test_every_page_that_something_is_made_for_has_code() -> None:
+    assert set(GIVEN) <= {name_of(page) for page in CHECKED}

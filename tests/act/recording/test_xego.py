@@ -57,9 +57,8 @@ def write_round(folder: Path, number: int, player: str) -> None:
     write_film(folder / "video_306x306_4fps" / "match-a" / player / f"round_{number:02d}.mp4", pictures, RATE)
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("xego")
+def write_tree(root: Path) -> Path:
+    """One map with four rounds of four players."""
     folder = root / "de_small"
     for number in ROUNDS:
         for player in PLAYERS:
@@ -72,6 +71,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"{index},{split},match-a,{number}" for index, (number, split) in enumerate(ROUNDS.items())]
     (folder / "match_round_partitioned.csv").write_text("\n".join(["index,split,match_id,round_number", *lines]))
     return root
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tree(tmp_path_factory.mktemp("xego"))
 
 
 @pytest.fixture
