@@ -43,7 +43,7 @@ def write_page(
     pairs = dict.fromkeys((result.anchor, result.metric) for result in results)
     titles = {(anchor, metric): f"{METRIC_NAMES[metric]} against {anchor}" for anchor, metric in pairs}
     body = [
-        _warnings(facts["warnings"]),
+        _warnings(facts["warnings"]),  # before any figure: rows with other numbers of passes are no equals
         *(_against(anchor, summary, results, uses) for anchor in facts["anchors"]),
         page.section("Rates", "Distance from the target in percent, and what it took.", page.table(head, rows)),
         _errors(points, uses),
@@ -97,6 +97,7 @@ def _errors(points: Sequence[RatePoint], uses: Sequence[RateUse]) -> Html:
         places = [(100 * (rank + 1) / len(errors), error) for rank, error in enumerate(errors)]
         sizes.append(Line(use.contestant, places, **line_style(number) | {"marker": "none"}))
         by_qp = {qp: [p.error_percent for p in own if p.qp == qp] for qp in sorted({p.qp for p in own})}
+        # With their signs, rate by rate: over all rates, too much here and too little there would cancel out.
         means = [(float(qp), sum(errors) / len(errors)) for qp, errors in by_qp.items()]
         sides.append(Line(use.contestant, means, **line_style(number)))
     if not sizes:
