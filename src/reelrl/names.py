@@ -46,6 +46,7 @@ BITRATE_CONTROLLERS: dict[str, str] = {
     "mpc": "reelrl.stream.controllers.mpc:Mpc",
     "robustmpc": "reelrl.stream.controllers.mpc:RobustMpc",
     "ppo": "reelrl.stream.controllers.learned:Learned",
+    "scalefree": "reelrl.stream.scalefree.controller:ScaleFree",
     "oracle": "reelrl.stream.controllers.oracle:Oracle",
 }
 MAP_CONTROLLERS: dict[str, str] = {

@@ -156,7 +156,8 @@ def test_the_validator_and_the_scalar_session_agree() -> None:
 
     class Greedy(Learned):
         def __init__(self, policy: AbrPolicy) -> None:
-            self.policy, self.sampled, self.path = policy, False, Path("greedy")
+            self.policy, self.sampled, self.path, self.facts = policy, False, Path("greedy"), {}
+            self._warned = False
 
     policy = make_policy(6, 16, 1, CPU)
     traces = links(6)
@@ -177,11 +178,13 @@ def test_pools_depend_on_the_seed_only_and_never_open_test_folders(
         recorded_traces("train", tmp_path / "test")
 
 
+@pytest.mark.parametrize("policy", ["pensieve", "scalefree"])
 def test_a_stopped_training_goes_on_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("REELRL_DATA", raising=False)
-    assert main(["train", "abr", "--runs", str(tmp_path / "whole"), *SHORT]) == 0
+    short = [*SHORT, "--set", f"policy={policy}", "--set", "videos=12"]
+    assert main(["train", "abr", "--runs", str(tmp_path / "whole"), *short]) == 0
     whole = RunFolder(tmp_path / "whole" / "0001")
 
     from reelrl.stream.train import AbrTrainer
@@ -196,7 +199,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
         return original(self, run, stop)
 
     monkeypatch.setattr(AbrTrainer, "train", interrupted)
-    assert main(["train", "abr", "--runs", str(tmp_path / "halves"), *SHORT]) == 130
+    assert main(["train", "abr", "--runs", str(tmp_path / "halves"), *short]) == 130
     assert f"reel train abr --resume {tmp_path / 'halves' / '0001-abr-ppo'}" in capsys.readouterr().out
     monkeypatch.setattr(AbrTrainer, "train", original)
     assert main(["train", "abr", "--resume", str(tmp_path / "halves" / "0001")]) == 0

@@ -111,12 +111,19 @@ class Ppo:
     """The learner: collects with `collect`, improves with `update`."""
 
     def __init__(
-        self, network: nn.Module, settings: PpoSettings, generator: torch.Generator, compiled: bool = False
+        self,
+        network: nn.Module,
+        settings: PpoSettings,
+        generator: torch.Generator,
+        compiled: bool = False,
+        half: bool = False,
     ) -> None:
         self.network = network
         self.settings = settings
         self.generator = generator
         self.optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, eps=1e-5)
+        # Products in bfloat16: half the traffic, and what decides (logarithms, sums, weights) stays in float32.
+        self._products = torch.autocast(generator.device.type, dtype=torch.bfloat16, enabled=half)
         self._policy: ActorCritic = network  # type: ignore[assignment]
         self._think = torch.compile(self._consider, dynamic=False) if compiled else self._consider
         self._losses = torch.compile(self._loss_terms, dynamic=False) if compiled else self._loss_terms
@@ -137,7 +144,9 @@ class Ppo:
         return Rollout._make([*columns, self._think(observations, hints)[1]]), observations, hints
 
     def _consider(self, observations: Tensor, hints: Tensor) -> tuple[Tensor, Tensor]:
-        return self._policy.logits(observations), expand(self._policy.value(observations, hints))
+        with self._products:
+            logits, values = self._policy.logits(observations), self._policy.value(observations, hints)
+        return logits.float(), expand(values.float())
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
         """Improve on one batch of experience. `progress` runs from 0 to 1 over the training."""
@@ -181,16 +190,19 @@ class Ppo:
         gains: Tensor,
         returns: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        log_spread = self._policy.log_spread(observations)
+        with self._products:
+            log_spread = self._policy.log_spread(observations).float()
+            logits = self._policy.logits(observations).float()
+            values = self._policy.value(observations, hints).float()
         spread_loss = nn.functional.smooth_l1_loss(log_spread, (gains.abs() + 1e-2).log())
         gains = gains * (-log_spread.detach()).exp()
         gains = (gains - gains.mean()) / (gains.std() + 1e-8)
-        log_probs = torch.log_softmax(self._policy.logits(observations), dim=-1)
+        log_probs = torch.log_softmax(logits, dim=-1)
         ratio = (log_probs.gather(-1, actions[:, None])[:, 0] - old_log_probs).exp()
         clipped = ratio.clamp(1 - self.settings.clip, 1 + self.settings.clip)
         policy_loss = -torch.minimum(ratio * gains, clipped * gains).mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        value_loss = nn.functional.smooth_l1_loss(self._policy.value(observations, hints), compress(returns))
+        value_loss = nn.functional.smooth_l1_loss(values, compress(returns))
         return policy_loss, value_loss, spread_loss, entropy
 
     def export(self) -> dict[str, Tensor]:

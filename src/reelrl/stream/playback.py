@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.names import BITRATE_CONTROLLERS, make_controller, names_a_file, resolve
+from reelrl.names import BITRATE_CONTROLLERS, make_controller, names_a_file
 from reelrl.stream.controllers.protocol import EpisodeInfo
 from reelrl.stream.simulator.env import ABREnv
 
@@ -47,8 +47,9 @@ def load_bitrate_controller(name: str) -> Controller:
     Arguments may follow in brackets: "bba(5,10)", "robustmpc(7)". A name goes before a file of that name.
     """
     if names_a_file(BITRATE_CONTROLLERS, name):
-        made: Controller = resolve(BITRATE_CONTROLLERS, "ppo")(name)
-        return made
+        from reelrl.stream.controllers.learned import load_learned  # imports torch
+
+        return load_learned(name)
     controller: Controller = make_controller(BITRATE_CONTROLLERS, name, foreign=True)
     return controller
 

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def future_rates(links: TorchLinks, trace: Tensor, clock_s: Tensor) -> Tensor:
-    """Log of the mean rate (Mbit/s) in each window of HINT_EDGES_S after now: what only a simulator can know."""
+    """Log of the mean rate in each window to come: what only a simulator can know."""
+    return (0.5 * torch.log(future_mbps(links, trace, clock_s).clamp_min(0.0) + 1e-2)).float()
+
+
+def future_mbps(links: TorchLinks, trace: Tensor, clock_s: Tensor) -> Tensor:
+    """The mean rate (Mbit/s) in each window of HINT_EDGES_S after now."""
     first, last = links.first[trace][:, None], links.last[trace][:, None]
     duration, total = links.duration_s[trace][:, None], links.total_bytes[trace][:, None]
     ahead = torch.tensor(HINT_EDGES_S, dtype=torch.float64, device=clock_s.device)
@@ -26,8 +31,8 @@ def future_rates(links: TorchLinks, trace: Tensor, clock_s: Tensor) -> Tensor:
     within = times - passes * duration
     slot = find_slot(links.edges_s, first.expand_as(within), last.expand_as(within), within, links.steps)
     passed = links.passed_bytes[slot] + links.bytes_per_s[slot] * (within - links.edges_s[slot]) + passes * total
-    mbps = passed.diff(dim=1) / ahead.diff() * 8e-6
-    return (0.5 * torch.log(mbps.clamp_min(0.0) + 1e-2)).float()
+    mbps: Tensor = passed.diff(dim=1) / ahead.diff() * 8e-6
+    return mbps
 
 
 class TorchPlayers:

@@ -7,23 +7,32 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from reelrl.agents.devices import pick_device
 from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, tensors_on, to_arrays
 from reelrl.errors import ConfigError
 from reelrl.runs.checkpoints import restoring
 from reelrl.runs.saving import Saving
-from reelrl.seeding import seed_for
+from reelrl.seeding import seed_for, stream
 from reelrl.stream.controllers.learned import BEST, save_policy
 from reelrl.stream.controllers.network import make_policy
+from reelrl.stream.data.ladders import read_ladder
 from reelrl.stream.data.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools
-from reelrl.stream.rollout_envs import batch_players
+from reelrl.stream.rollout_envs import TorchPlayers, VectorPlayers, batch_players
+from reelrl.stream.scalefree.controller import save_scale_free
+from reelrl.stream.scalefree.links import sources, training_links, validation_links
+from reelrl.stream.scalefree.network import make_scale_free
+from reelrl.stream.scalefree.players import MixedPlayers
+from reelrl.stream.scalefree.validation import ScaleFreeValidator
+from reelrl.stream.scalefree.videos import random_videos, videos_on
+from reelrl.stream.simulator.qoe import Qoe
 from reelrl.stream.validation import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import torch
     from torch import Tensor
 
     from reelrl.runs.folder import Run
@@ -45,10 +54,13 @@ class AbrTraining:
     validate_every: int = 20  # updates
     follow: float = 0.06  # how fast the averaged policy, the one that is kept, follows the learner's
     device: str = "auto"  # cuda where there is one
+    policy: Literal["pensieve", "scalefree"] = "pensieve"  # for one ladder and its six-row state, or for any ladder
+    videos: int = 2048  # ladders that a scale-free policy learns on
+    without: tuple[str, ...] = ()  # sources of traces that a scale-free policy must not see
     ppo: PpoSettings = field(default_factory=PpoSettings)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "players", "rollout", "hidden", "links", "validate_every"):
+        for name in ("steps", "players", "rollout", "hidden", "links", "validate_every", "videos"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
         if not 0 <= self.outage_share <= 1:
@@ -61,17 +73,16 @@ class AbrTrainer:
     def __init__(self, settings: AbrTraining, seed: int) -> None:
         self.settings = settings
         self.device = pick_device(settings.device)
-        ladder = settings.ladder or data_folder("videos/envivio") or "nominal"
-        folder = Path(settings.traces) if settings.traces else None
-        links = training_pool(seed, settings.links, settings.outage_share, folder)
-        pools = validation_pools(folder=folder)
-        self.players = batch_players(
-            links, ladder, settings.players, self.device, seed_for(seed, "players"), qoe=settings.qoe
+        parts = (_scale_free if settings.policy == "scalefree" else _one_ladder)(settings, seed, self.device)
+        self.players, self.policy, self.average, self.validator, self.save_policy = parts
+        on_gpu = settings.policy == "scalefree" and self.device.type == "cuda"
+        self.ppo = Ppo(
+            self.policy,
+            settings.ppo,
+            generator_on(self.device, seed_for(seed, "actions")),
+            compiled=on_gpu,
+            half=on_gpu,
         )
-        self.policy = make_policy(self.players.rungs, settings.hidden, seed_for(seed, "weights"), self.device)
-        self.average = make_policy(self.players.rungs, settings.hidden, seed_for(seed, "weights"), self.device)
-        self.ppo = Ppo(self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
-        self.validator = Validator(pools, ladder, settings.qoe)
         self.step, self.updates, self.best = 0, 0, -math.inf
 
     def train(
@@ -119,13 +130,63 @@ class AbrTrainer:
         scores = self.validator.score(self.average)
         if scores["score"] > self.best:
             self.best = scores["score"]
-            save_policy(self.average, run.new_artifact(BEST), {"step": self.step, **scores})
+            self.save_policy(self.average, run.new_artifact(BEST), {"step": self.step, **scores})
         run.log_metrics(self.step, {**metrics, **scores})
         return {**metrics, **scores, "best": self.best}
 
     def _save(self, run: Run) -> None:
         parts = {"ppo.": self.ppo.export(), "players.": self.players.export(), "average.": self.average.state_dict()}
         run.checkpoint(self.step, to_arrays(parts), {"updates": self.updates, "best": self.best})
+
+
+class _Parts(NamedTuple):
+    """What differs between the two kinds of policy."""
+
+    players: TorchPlayers | VectorPlayers | MixedPlayers
+    policy: Any
+    average: Any
+    validator: Any
+    save: Callable[[Any, Path, dict[str, Any]], None]
+
+
+def _one_ladder(settings: AbrTraining, seed: int, device: torch.device) -> _Parts:
+    """Pensieve's state and simulator, one ladder."""
+    ladder, folder = _ladder(settings), _folder(settings)
+    links = training_pool(seed, settings.links, settings.outage_share, folder)
+    players = batch_players(links, ladder, settings.players, device, seed_for(seed, "players"), qoe=settings.qoe)
+    policy, average = (make_policy(players.rungs, settings.hidden, seed_for(seed, "weights"), device) for _ in range(2))
+    video = read_ladder(ladder).video()
+
+    def save(policy: Any, path: Path, facts: dict[str, Any]) -> None:
+        save_policy(policy, path, facts | {"rates_kbps": video.bitrates_kbps.tolist(), "chunk_s": video.chunk_s})
+
+    return _Parts(players, policy, average, Validator(validation_pools(folder=folder), ladder, settings.qoe), save)
+
+
+def _scale_free(settings: AbrTraining, seed: int, device: torch.device) -> _Parts:
+    """Ladders, links, buffers and wishes of all kinds; selected on `ladder` and on ladders not learned from."""
+    recorded = sources(_folder(settings))
+    links = training_links(recorded, seed, settings.links, settings.outage_share, settings.without)
+    videos = videos_on(device, *random_videos(stream(seed, "abr", "videos"), settings.videos))
+    compiled = device.type == "cuda"
+    players = MixedPlayers(links, videos, settings.players, device, seed_for(seed, "players"), compiled=compiled)
+    policy, average = (make_scale_free(settings.hidden, seed_for(seed, "weights"), device) for _ in range(2))
+    video = read_ladder(_ladder(settings)).video()
+    worth = Qoe(variant=settings.qoe).utilities(video)[0]
+    validator = ScaleFreeValidator(validation_links(recorded, settings.without), video, worth / worth[-1], device)
+
+    def save(policy: Any, path: Path, facts: dict[str, Any]) -> None:
+        save_scale_free(policy, path, facts | {"without": list(settings.without)})
+
+    return _Parts(players, policy, average, validator, save)
+
+
+def _ladder(settings: AbrTraining) -> Any:
+    return settings.ladder or data_folder("videos/envivio") or "nominal"
+
+
+def _folder(settings: AbrTraining) -> Path | None:
+    return Path(settings.traces) if settings.traces else None
 
 
 def _part(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:

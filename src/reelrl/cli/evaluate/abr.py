@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reelrl.stream.data.traces import Trace
     from reelrl.stream.evaluate import Contestant, EvaluationPlan
 
-DEFAULT_CONTROLLERS = ("lowest", "rate", "bba", "bola", "mpc", "robustmpc", "ppo", "oracle")
+DEFAULT_CONTROLLERS = ("lowest", "rate", "bba", "bola", "mpc", "robustmpc", "ppo", "scalefree", "oracle")
 
 REFERENCE = "robustmpc"
 

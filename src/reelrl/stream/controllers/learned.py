@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,15 @@ from reelrl.storage.plain_data import parse_object
 from reelrl.storage.regular_files import check_regular
 from reelrl.stream.controllers.network import MEMORY, AbrPolicy, remember, with_memory
 from reelrl.stream.controllers.weights import SHIPPED
+from reelrl.stream.data.ladders import PENSIEVE_CHUNK_S, PENSIEVE_KBPS
 
 if TYPE_CHECKING:
-    from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
+    from reelrl.stream.controllers.protocol import Controller, EpisodeInfo, Observation
 
 BEST = "policy.safetensors"
 LARGEST_SIZE = 4096
+LADDER_TOLERANCE = 1.25
+"""A rung's rate may differ by this factor from the one that a policy was trained for before it says so."""
 
 
 def save_policy(policy: AbrPolicy, path: Path, facts: dict[str, Any]) -> None:
@@ -70,6 +74,14 @@ def _policy_path(place: Path) -> Path:
     return run.artifact(BEST)
 
 
+def load_learned(place: str | Path) -> Controller:
+    """The controller in a policy file or a run of `reel train abr`, of whichever kind it is."""
+    from reelrl.stream.scalefree.controller import ScaleFree, is_scale_free
+
+    path = _policy_path(Path(place))
+    return ScaleFree(path=path) if is_scale_free(path) else Learned(path)
+
+
 class Learned:
     """The greedy choice of a trained policy; with `sampled=True`, a draw from it. Without a path, the one shipped."""
 
@@ -81,16 +93,31 @@ class Learned:
         self.sampled = sampled
         self._rng = np.random.default_rng(0)
         self._memory = torch.zeros(1, MEMORY)
+        self._warned = False
 
     def reset(self, seed: int, episode: EpisodeInfo) -> None:
-        """Check that the ladder has as many rungs as the network."""
+        """Check that the ladder is the one that it was trained for: as many rungs, about the same rates and chunks."""
         if episode.video.rungs != self.policy.rungs:
             raise ConfigError(
                 f"{self.path.name} chooses among {self.policy.rungs} rungs and the ladder has {episode.video.rungs}; "
-                "train one for this ladder with `reel train abr`"
+                "take `scalefree`, which plays any ladder, or train one for this ladder with `reel train abr`"
             )
+        self._check_ladder(episode)
         self._rng = np.random.default_rng(seed)
         self._memory = torch.zeros(1, MEMORY)
+
+    def _check_ladder(self, episode: EpisodeInfo) -> None:
+        rates = np.asarray(self.facts.get("rates_kbps", PENSIEVE_KBPS), dtype=np.float64)
+        chunk_s = float(self.facts.get("chunk_s", PENSIEVE_CHUNK_S))
+        video = episode.video
+        off = float(np.abs(np.log(video.bitrates_kbps / rates)).max()) if len(rates) == video.rungs else 0.0
+        if not self._warned and (off > np.log(LADDER_TOLERANCE) or abs(video.chunk_s / chunk_s - 1.0) > 0.1):
+            self._warned = True
+            warnings.warn(
+                f"{self.path.name} was trained for rungs of {rates.round().tolist()} kbit/s, chunks of {chunk_s:g} s, "
+                f"not {video.bitrates_kbps.round().tolist()} and {video.chunk_s:g} s; `scalefree` plays any ladder",
+                stacklevel=2,
+            )
 
     def act(self, observation: Observation) -> int:
         """The rung."""

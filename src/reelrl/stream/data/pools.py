@@ -39,7 +39,12 @@ def recorded_traces(side: str, folder: Path | None = None) -> list[Trace]:
     if "test" in folder.resolve().parts:
         raise ContentError(f"{folder} is a test folder; controllers are trained and selected on training traces only")
     wanted = side == "validation"
-    return [trace for trace in read_traces(folder) if (_share(trace.name) < VALIDATION_SHARE) == wanted]
+    return [trace for trace in read_traces(folder) if is_validation(trace) == wanted]
+
+
+def is_validation(trace: Trace) -> bool:
+    """Whether a recorded trace is one to select on, not to learn from: its name decides."""
+    return _share(trace.name) < VALIDATION_SHARE
 
 
 def training_pool(
@@ -61,9 +66,11 @@ def generated_pool(rng: np.random.Generator, count: int, outage_share: float = O
     return _pool([], rng, count, outage_share)
 
 
-def validation_pools(seed: int = 0, folder: Path | None = None) -> dict[str, list[Trace]]:
-    """Links to select on: recorded ones as they are, mobile ones, and ones with outages."""
-    recorded = recorded_traces("validation", folder)
+def validation_pools(
+    seed: int = 0, folder: Path | None = None, recorded: list[Trace] | None = None
+) -> dict[str, list[Trace]]:
+    """Links to select on: recorded ones as they are (the folder's, unless given), mobile ones, ones with outages."""
+    recorded = recorded_traces("validation", folder) if recorded is None else recorded
     rng = stream(seed, "abr", "validation")
     mobile = [_mobile(rng) for _ in range(60)]
     scaled = [t for t in recorded if t.kbps.mean() < 6000.0] or mobile

@@ -93,7 +93,7 @@ def torch_download(
     clock_s: Tensor,
     buffer_ms: Tensor,
     size_bytes: Tensor,
-    chunk_ms: float,
+    chunk_ms: float | Tensor,
     noise: Tensor,
     rule: Rule,
 ) -> Batch:
@@ -101,7 +101,7 @@ def torch_download(
     first, last = links.first[trace], links.last[trace]
     duration_s, total_bytes = links.duration_s[trace], links.total_bytes[trace]
     slot = find_slot(links.edges_s, first, last, clock_s, links.steps)
-    round_trip_ms = torch.full_like(clock_s, rule.rtt_ms)
+    round_trip_ms = torch.zeros_like(clock_s) + rule.rtt_ms
     if rule.slot_latency:
         round_trip_ms = round_trip_ms + links.latency_ms[slot]
     asked_bytes = size_bytes

@@ -1,0 +1,219 @@
+"""Players who differ in everything: ladder, link, buffer, round trip and what stalls and switches cost them.
+
+A million of them play at once on a GPU, each at its own chunk of its own video; whoever comes to the end begins another
+one. The rule is that of every other execution (`torch_rule.torch_download`). Links have a shape and a scale: which
+rates a link has relative to the ladder is drawn anew for every video.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from reelrl.stream.rollout_envs import future_mbps
+from reelrl.stream.scalefree.features import AHEAD, HISTORY, MEMORY, History, Offer, Player, features, measured
+from reelrl.stream.scalefree.network import packed
+from reelrl.stream.simulator.rule import PENSIEVE
+from reelrl.stream.simulator.torch_rule import Batch, TorchLinks, torch_download, torch_links
+
+if TYPE_CHECKING:
+    from reelrl.stream.data.traces import Trace
+    from reelrl.stream.scalefree.videos import Videos
+
+DRAWS = 12
+"""Numbers between 0 and 1 that a new video takes."""
+SLOWEST, FASTEST = 0.8, 4.0
+"""The mean rate of a link lies between these, relative to the lowest and the highest rung..."""
+VERY_FAST_SHARE, VERY_FAST = 0.15, 20.0
+"""... or, in a share of the videos, above the highest by up to this factor."""
+
+
+class State(NamedTuple):
+    """Where every player stands; all tensors have one row per player."""
+
+    trace: Tensor
+    video: Tensor
+    scale: Tensor  # the link's rates are multiplied by it
+    clock_s: Tensor
+    buffer_ms: Tensor
+    chunk: Tensor  # the next
+    last_utility: Tensor
+    cap_ms: Tensor
+    rtt_ms: Tensor
+    stall_penalty: Tensor
+    smooth_penalty: Tensor
+    rates: Tensor
+    delays: Tensor
+    seen: Tensor
+    memory: Tensor
+
+    @property
+    def history(self) -> History:
+        """What the policy's features read."""
+        return History(self.rates, self.delays, self.seen, self.memory, (self.buffer_ms / 1000.0).float())
+
+
+class MixedPlayers:
+    """`count` players on these links and videos, as PPO sees them."""
+
+    def __init__(
+        self,
+        links: list[Trace],
+        videos: Videos,
+        count: int,
+        device: torch.device | str,
+        seed: int,
+        *,
+        noise: float = 0.1,
+        compiled: bool = False,
+    ) -> None:
+        self.device = torch.device(device)
+        self.count, self.noise = count, noise
+        # Time stands still during a round trip, as in Pensieve's simulator, which the field reports on.
+        self.links: TorchLinks = torch_links(links, PENSIEVE._replace(wrap_to_zero=False), self.device)
+        self.videos = videos
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self._forward = torch.compile(self._advance, dynamic=False) if compiled else self._advance
+        self._look = torch.compile(self.observe, dynamic=False) if compiled else self.observe
+        self.state: State = self._begin(self._uniform(DRAWS), self._uniform(1)[:, 0])
+
+    def reset(self) -> tuple[Tensor, Tensor]:
+        """Begin everyone's first video."""
+        self.state = self._begin(self._uniform(DRAWS), self._uniform(1)[:, 0])
+        return self._look(self.state)
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One chunk for everyone: observations, hints, rewards, and whose video ended (and the next began)."""
+        self.state, rewards, ended = self._forward(self.state, actions, self._uniform(DRAWS), self._uniform(2))
+        observations, hints = self._look(self.state)
+        return observations, hints, rewards, ended
+
+    def export(self) -> dict[str, Tensor]:
+        """Everything that `restore` needs to continue exactly."""
+        return {**self.state._asdict(), "generator": self.generator.get_state()}
+
+    def restore(self, saved: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Continue from `export`."""
+        self.state = State(**{name: saved[name].to(self.device) for name in State._fields})
+        self.generator.set_state(saved["generator"].cpu())
+        return self._look(self.state)
+
+    def _uniform(self, columns: int) -> Tensor:
+        return torch.rand(self.count, columns, generator=self.generator, device=self.device)
+
+    def _advance(self, state: State, actions: Tensor, draws: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
+        state, reward = self.play(state, actions, noise[:, 0])
+        ended = state.chunk >= self.videos.chunks[state.video]
+        fresh = self._begin(draws, noise[:, 1])
+
+        def chosen(new: Tensor, old: Tensor) -> Tensor:
+            return torch.where(ended.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+
+        return State(*(chosen(new, old) for new, old in zip(fresh, state, strict=True))), reward, ended
+
+    def play(self, state: State, actions: Tensor, noise: Tensor) -> tuple[State, Tensor]:
+        """Download the next chunk at these rungs."""
+        videos = self.videos
+        size_mbit = videos.sizes_mbit[state.video, state.chunk, actions]
+        batch = self._download(state, size_mbit, noise)
+        utility = videos.utilities[state.video, actions]
+        reward = (
+            utility
+            - state.stall_penalty * (batch.stall_ms / 1000.0).float()
+            - state.smooth_penalty * (utility - state.last_utility).abs()
+        )
+        delay_s = (batch.delay_ms / 1000.0).float()
+        history = measured(state.history, size_mbit / delay_s, delay_s, (batch.buffer_ms / 1000.0).float())
+        state = state._replace(
+            clock_s=batch.clock_s,
+            buffer_ms=batch.buffer_ms,
+            chunk=state.chunk + 1,
+            last_utility=utility,
+            rates=history.rates,
+            delays=history.delays,
+            seen=history.seen,
+            memory=history.memory,
+        )
+        return state, reward
+
+    def _download(self, state: State, size_mbit: Tensor, noise: Tensor) -> Batch:
+        rule = PENSIEVE._replace(rtt_ms=state.rtt_ms, buffer_cap_ms=state.cap_ms)  # type: ignore[arg-type]
+        factor = 1.0 + self.noise * (2.0 * noise.double() - 1.0)
+        size_bytes = size_mbit.double() * 125_000.0 / state.scale
+        chunk_ms = self.videos.chunk_s[state.video].double() * 1000.0
+        where = (self.links, state.trace, state.clock_s, state.buffer_ms)
+        return torch_download(*where, size_bytes, chunk_ms, factor, rule)
+
+    def _begin(self, draws: Tensor, noise: Tensor) -> State:
+        """A new video for everyone, its first chunk downloaded at the second rung (or the lowest of two)."""
+        links, videos = self.links, self.videos
+        video = (draws[:, 0] * len(videos.chunks)).long()
+        trace = (draws[:, 1] * len(links.first)).long()
+        lowest, top, first = videos.rates_mbps[video, 0], videos.top_mbps[video], videos.first_rung[video]
+        slow, fast = torch.log(SLOWEST * lowest), torch.log(FASTEST * top)
+        usual = torch.exp(slow + draws[:, 2] * (fast - slow))
+        mean = torch.where(draws[:, 3] < VERY_FAST_SHARE, top * VERY_FAST ** draws[:, 2], usual)
+        passed = links.total_bytes[trace] / links.duration_s[trace] * 8e-6
+        chunk_s = videos.chunk_s[video]
+        cap_s = torch.where(draws[:, 4] < 0.5, 60.0, 8.0 * 15.0 ** draws[:, 5])
+        rtt_ms = torch.where(draws[:, 6] < 0.6, 80.0, 5.0 * 60.0 ** draws[:, 7])
+        stall = torch.where(draws[:, 8] < 0.5, 1.0, 0.1 * 40.0 ** draws[:, 9])
+        smooth = torch.where(draws[:, 10] < 0.6, 1.0, 3.0 * draws[:, 11])
+        nothing = torch.zeros_like(mean)
+        rows = torch.zeros(len(mean), HISTORY, device=mean.device)
+        start = State(
+            trace=trace,
+            video=video,
+            scale=mean.double() / passed,
+            clock_s=links.duration_s[trace] * noise.double(),
+            buffer_ms=torch.zeros_like(passed),
+            chunk=torch.zeros_like(video),
+            last_utility=videos.utilities[video, first],
+            cap_ms=torch.maximum(cap_s, 2.0 * chunk_s).double() * 1000.0,
+            rtt_ms=rtt_ms.double(),
+            stall_penalty=stall,
+            smooth_penalty=smooth,
+            rates=rows,
+            delays=rows,
+            seen=rows,
+            memory=torch.zeros(len(mean), MEMORY, device=mean.device),
+        )
+        return self.play(start, first, nothing + 0.5)[0]
+
+    def observe(self, state: State) -> tuple[Tensor, Tensor]:
+        player, offer = self._player(state), self._offer(state)
+        context, rungs = features(player, offer, state.history)
+        return packed(context, rungs, player.present), future(self.links, state, player, offer.utilities)
+
+    def _player(self, state: State) -> Player:
+        videos = self.videos
+        return Player(
+            videos.chunk_s[state.video],
+            (state.cap_ms / 1000.0).float(),
+            state.stall_penalty,
+            state.smooth_penalty,
+            videos.top_mbps[state.video],
+            videos.rates_mbps[state.video],
+            videos.present[state.video],
+        )
+
+    def _offer(self, state: State) -> Offer:
+        videos = self.videos
+        ahead = state.chunk[:, None] + torch.arange(1, AHEAD + 1, device=self.device)
+        return Offer(
+            videos.sizes_mbit[state.video, state.chunk],
+            videos.utilities[state.video],
+            videos.relative[state.video[:, None], ahead],
+            state.last_utility,
+            (videos.chunks[state.video] - state.chunk).float(),
+        )
+
+
+def future(links: TorchLinks, state: State, player: Player, utilities: Tensor) -> Tensor:
+    """What the critic alone sees: the link's mean rate in windows to come, and the worth of what it could carry."""
+    mbps = (future_mbps(links, state.trace, state.clock_s) * state.scale[:, None]).float()
+    carried = (player.rates_mbps[:, None, :] <= mbps[:, :, None]) & player.present[:, None, :]
+    worth = torch.where(carried, utilities[:, None, :], 0.0).amax(2)
+    return torch.cat([0.5 * torch.log((mbps / player.top_mbps[:, None]).clamp(1e-3, 1e3)), worth], dim=1)

@@ -1,0 +1,121 @@
+"""How good the scale-free policy is on links it did not learn from: all sessions played at once, greedily, no noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reelrl.seeding import stream
+from reelrl.stream.scalefree.features import HISTORY, MEMORY
+from reelrl.stream.scalefree.players import MixedPlayers, State
+from reelrl.stream.scalefree.videos import random_videos, videos_on
+
+if TYPE_CHECKING:
+    from reelrl.stream.data.ladders import Video
+    from reelrl.stream.data.traces import Trace
+    from reelrl.stream.scalefree.network import ScaleFreePolicy
+
+FAST = 4.0
+"""A fast link: its mean is above the highest rung by this factor."""
+OTHER_LADDERS = 40
+
+
+class Sessions(NamedTuple):
+    """Who plays what; one row per session."""
+
+    trace: Tensor
+    video: Tensor
+    scale: Tensor
+    cap_s: Tensor
+
+
+class ScaleFreeValidator:
+    """Pools on one video, each link as it is and once as a fast one, and the same links on ladders of all kinds.
+
+    The score is the mean of the pools, each in units of the best rung's worth.
+    """
+
+    def __init__(self, pools: dict[str, list[Trace]], video: Video, worth: np.ndarray, device: torch.device) -> None:
+        self.pools = pools
+        rng = stream(0, "abr", "validation ladders")
+        others, other_worth = random_videos(rng, OTHER_LADDERS)
+        links = [trace for traces in pools.values() for trace in traces]
+        means = np.array([trace.kbps.mean() / 1000.0 for trace in links])
+        videos = videos_on(device, [video, *others], [worth, *other_worth])
+        self._players = MixedPlayers(links, videos, len(links), device, 0, noise=0.0)
+        each = torch.arange(len(links), device=device)
+        ones = torch.ones(len(links), dtype=torch.float64, device=device)
+        rates = videos.top_mbps.double().cpu().numpy()
+        chosen = rng.integers(1, 1 + len(others), len(links))
+        target = rates[chosen] * np.exp(rng.uniform(np.log(0.1), np.log(2.0), len(links)))
+
+        def scales(wanted: np.ndarray) -> Tensor:
+            return torch.as_tensor(wanted / means, device=device)
+
+        caps = torch.as_tensor(rng.choice([10.0, 20.0, 30.0, 60.0, 90.0], len(links)), device=device)
+        self._sessions = {
+            "as they are": Sessions(each, torch.zeros_like(each), ones, 60.0 * ones),
+            "fast": Sessions(each, torch.zeros_like(each), scales(np.full(len(links), FAST * rates[0])), 60.0 * ones),
+            "other ladders": Sessions(each, torch.as_tensor(chosen, device=device), scales(target), caps),
+        }
+
+    def score(self, policy: ScaleFreePolicy) -> dict[str, float]:
+        """Worth per chunk (first chunk left out): mean and tenth percentile of each pool, and `score`."""
+        scores: dict[str, float] = {}
+        natural = self.play(policy, self._sessions["as they are"])
+        start = 0
+        for name, traces in self.pools.items():
+            part = natural[start : start + len(traces)]
+            start += len(traces)
+            scores |= {name: float(part.mean()), f"{name}_p10": float(np.percentile(part, 10))}
+        names = list(self.pools)
+        for name in ("fast", "other ladders"):
+            scores[name.replace(" ", "_")] = float(self.play(policy, self._sessions[name]).mean())
+        names += ["fast", "other_ladders"]
+        return scores | {"score": float(np.mean([scores[name] for name in names]))}
+
+    @torch.no_grad()
+    def play(self, policy: ScaleFreePolicy, sessions: Sessions) -> np.ndarray:
+        """Worth per chunk of every session, the first chunk left out."""
+        players = self._players
+        state = begin(players, sessions)
+        total = torch.zeros(len(sessions.trace), device=players.device)
+        last = players.videos.chunks[sessions.video]
+        half = torch.full_like(total, 0.5)
+        for _ in range(int(last.max()) - 1):
+            playing = state.chunk < last
+            observations, _ = players.observe(state)
+            after, rewards = players.play(state, policy.logits(observations).argmax(1), half)
+            total += torch.where(playing, rewards, 0.0)
+            # Whoever is at the end stays there and earns nothing more.
+            state = after._replace(chunk=torch.minimum(after.chunk, last))
+        return (total / (last - 1)).double().cpu().numpy()
+
+
+def begin(players: MixedPlayers, sessions: Sessions) -> State:
+    """Everyone at the start of their link, the first chunk downloaded: Pensieve's round trip and penalties."""
+    count, device = len(sessions.trace), players.device
+    zeros = torch.zeros(count, device=device)
+    rows = torch.zeros(count, HISTORY, device=device)
+    first = players.videos.first_rung[sessions.video]
+    start = State(
+        trace=sessions.trace,
+        video=sessions.video,
+        scale=sessions.scale,
+        clock_s=torch.zeros(count, dtype=torch.float64, device=device),
+        buffer_ms=torch.zeros(count, dtype=torch.float64, device=device),
+        chunk=torch.zeros_like(sessions.video),
+        last_utility=players.videos.utilities[sessions.video, first],
+        cap_ms=torch.maximum(sessions.cap_s, 2.0 * players.videos.chunk_s[sessions.video].double()) * 1000.0,
+        rtt_ms=torch.full((count,), 80.0, dtype=torch.float64, device=device),
+        stall_penalty=zeros + 1.0,
+        smooth_penalty=zeros + 1.0,
+        rates=rows,
+        delays=rows,
+        seen=rows,
+        memory=torch.zeros(count, MEMORY, device=device),
+    )
+    return players.play(start, first, zeros + 0.5)[0]

@@ -1,0 +1,279 @@
+"""The scale-free policy: one simulator, the same features in training and in use, laws of scale and padding."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reelrl.errors import CheckpointError, ConfigError
+from reelrl.stream.controllers.protocol import EpisodeInfo
+from reelrl.stream.data.ladders import Ladder, Video, nominal_ladder
+from reelrl.stream.playback import load_bitrate_controller, play
+from reelrl.stream.scalefree import controller as controllers
+from reelrl.stream.scalefree.controller import ScaleFree, load_scale_free, save_scale_free
+from reelrl.stream.scalefree.features import AHEAD, Offer, Player, features, measured, no_history
+from reelrl.stream.scalefree.links import training_links
+from reelrl.stream.scalefree.network import make_scale_free, packed, unpacked
+from reelrl.stream.scalefree.players import MixedPlayers
+from reelrl.stream.scalefree.validation import Sessions, begin
+from reelrl.stream.scalefree.videos import random_videos, videos_on
+from reelrl.stream.simulator.env import ABREnv
+from reelrl.stream.simulator.qoe import Qoe
+from tests.stream.helpers import links
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def policy_file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.safetensors"
+    save_scale_free(make_scale_free(16, 3, CPU), path, {"step": 0})
+    return path
+
+
+def videos_of(seed: int, count: int = 6) -> tuple[list[Video], list[np.ndarray]]:
+    """Videos whose worth is the rate, so that the environment's QoE is the same."""
+    videos, _ = random_videos(np.random.default_rng(seed), count)
+    return videos, [video.bitrates_kbps / video.bitrates_kbps[-1] for video in videos]
+
+
+def ladder_of(video: Video) -> Ladder:
+    return Ladder("drawn", video.bitrates_kbps, video.chunk_s, video.sizes_bytes)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_everybody_plays_by_the_rule_of_the_environment(seed: int) -> None:
+    """Every player, with a ladder and a link of their own, against ABREnv with the same actions."""
+    traces, (videos, worth) = links(6), videos_of(seed)
+    players = MixedPlayers(traces, videos_on("cpu", videos, worth), len(videos), "cpu", 0, noise=0.0)
+    each = torch.arange(len(videos))
+    ones = torch.ones(len(videos), dtype=torch.float64)
+    state = begin(players, Sessions(each % len(traces), each, ones, 60.0 * ones))
+    rng = np.random.default_rng(seed)
+    envs = []
+    for index, video in enumerate(videos):
+        top = video.bitrates_kbps[-1] / 1000.0
+        trace = traces[index % len(traces)]
+        env = ABREnv(
+            trace, ladder_of(video), preset="pensieve", noise=False, state="wide", qoe=Qoe(rebuf_penalty=float(top))
+        )
+        env.reset(options={"trace": 0, "start_slot": 0})
+        envs.append((env, top))
+    for _ in range(20):
+        actions = [int(rng.integers(video.rungs)) for video in videos]
+        state, rewards = players.play(state, torch.tensor(actions), torch.full((len(videos),), 0.5))
+        for index, (env, top) in enumerate(envs):
+            _, reward, _, _, info = env.step(actions[index])
+            assert float(rewards[index]) * top == pytest.approx(reward, rel=1e-4, abs=1e-4 * top)
+            assert float(state.buffer_ms[index]) / 1000.0 == pytest.approx(info["buffer_s"], abs=1e-4)
+            rate = info["chunk_size_bytes"] * 8e-3 / info["delay_ms"]
+            assert float(state.rates[index, -1]) == pytest.approx(np.log(rate), abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_controller_sees_what_the_policy_was_trained_on(
+    seed: int, policy_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, (videos, worth) = links(6), videos_of(seed)
+    policy, _ = load_scale_free(policy_file)
+    seen: list[torch.Tensor] = []
+
+    def recorded(player: Player, offer: Offer, history: object) -> tuple[torch.Tensor, torch.Tensor]:
+        context, rungs = features(player, offer, history)  # type: ignore[arg-type]
+        seen.append(packed(context, rungs, player.present))
+        return context, rungs
+
+    monkeypatch.setattr(controllers, "features", recorded)
+    for index, video in enumerate(videos):
+        players = MixedPlayers(traces, videos_on("cpu", [video], [worth[index]]), 1, "cpu", 0, noise=0.0)
+        zero, one = torch.zeros(1, dtype=torch.int64), torch.ones(1, dtype=torch.float64)
+        state = begin(players, Sessions(zero + index % len(traces), zero, one, 60.0 * one))
+        controller = ScaleFree(1.0, policy_file)
+        trace = traces[index % len(traces)]
+        qoe = Qoe(rebuf_penalty=float(video.bitrates_kbps[-1] / 1000.0))
+        env = ABREnv(trace, ladder_of(video), preset="pensieve", noise=False, state="wide", qoe=qoe)
+        observation, _ = env.reset(options={"trace": 0, "start_slot": 0})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            controller.reset(0, EpisodeInfo(video, env.qoe, env.net_env.rule))
+        for _ in range(min(video.chunks - 1, 25)):
+            expected, _ = players.observe(state)
+            rung = controller.act(observation)
+            torch.testing.assert_close(seen[-1], expected, atol=2e-3, rtol=2e-3)
+            torch.testing.assert_close(
+                policy.logits(seen[-1])[:, : video.rungs],
+                policy.logits(expected)[:, : video.rungs],
+                atol=1e-3,
+                rtol=1e-2,
+            )
+            observation, *_ = env.step(rung)
+            state, _ = players.play(state, torch.tensor([rung]), torch.tensor([0.5]))
+
+
+numbers = st.floats(0.05, 20.0)
+
+
+@settings(max_examples=50)
+@given(st.lists(numbers, min_size=3, max_size=9), st.floats(0.02, 50.0), st.integers(2, 9), st.integers(0, 99))
+def test_only_ratios_count(rates: list[float], factor: float, rungs: int, seed: int) -> None:
+    """Link, ladder and sizes times one factor: the same scores."""
+    rng = np.random.default_rng(seed)
+    ladder = np.cumprod(rng.uniform(1.2, 2.0, rungs))
+    policy = make_scale_free(16, seed, CPU)
+
+    def scores(scale: float) -> torch.Tensor:
+        history = no_history(1)
+        for rate in rates:
+            history = measured(history, torch.tensor([rate * scale]), torch.tensor([2.0]), torch.tensor([9.0]))
+        one = torch.ones(1)
+        player = Player(
+            4.0 * one,
+            60.0 * one,
+            one,
+            one,
+            torch.tensor([ladder[-1] * scale], dtype=torch.float32),
+            torch.tensor(ladder * scale, dtype=torch.float32)[None],
+            torch.ones(1, rungs, dtype=torch.bool),
+        )
+        sizes = torch.tensor(ladder * 4.0 * scale, dtype=torch.float32)[None]
+        worth = torch.tensor(ladder / ladder[-1], dtype=torch.float32)[None]
+        offer = Offer(sizes, worth, torch.ones(1, AHEAD), worth[:, 0], 20.0 * one)
+        return policy.scores(*features(player, offer, history), player.present.float())
+
+    torch.testing.assert_close(scores(factor), scores(1.0), atol=1e-4, rtol=1e-3)
+
+
+def test_padding_changes_nothing() -> None:
+    """A ladder beside a longer one, and alone: the same scores, and never a rung that is not there."""
+    videos, worth = videos_of(4, 8)
+    policy = make_scale_free(16, 0, CPU)
+    traces = links(3)
+    zero, one = torch.zeros(1, dtype=torch.int64), torch.ones(1, dtype=torch.float64)
+    together = videos_on("cpu", videos, worth)
+    for index, video in enumerate(videos):
+        alone = MixedPlayers(traces, videos_on("cpu", [video], [worth[index]]), 1, "cpu", 0, noise=0.0)
+        beside = MixedPlayers(traces, together, 1, "cpu", 0, noise=0.0)
+        looks = [
+            players.observe(begin(players, Sessions(zero, zero + number, one, 60.0 * one)))
+            for players, number in ((alone, 0), (beside, index))
+        ]
+        scores = [policy.logits(observation)[0] for observation, _ in looks]
+        torch.testing.assert_close(scores[1][: video.rungs], scores[0], atol=1e-5, rtol=1e-4)
+        assert bool((scores[1][video.rungs :] < -1e8).all())
+        torch.testing.assert_close(looks[1][1], looks[0][1])
+
+
+def test_packed_rows_come_apart_again() -> None:
+    context, rungs, present = unpacked(torch.arange(2.0 * (packed_width := _width(5))).reshape(2, packed_width))
+    assert packed(context, rungs, present).flatten().tolist() == list(range(2 * packed_width))
+
+
+def _width(rungs: int) -> int:
+    from reelrl.stream.scalefree.features import CONTEXT, RUNG
+
+    return CONTEXT + rungs * (RUNG + 1)
+
+
+def test_whoever_comes_to_the_end_begins_another_video() -> None:
+    videos, worth = videos_of(0, 4)
+    players = MixedPlayers(links(4), videos_on("cpu", videos, worth), 64, "cpu", 7)
+    players.reset()
+    ended_in_all = 0
+    for _ in range(60):
+        before = players.state
+        _, _, rewards, ended = players.step(torch.zeros(64, dtype=torch.int64))
+        ended_in_all += int(ended.sum())
+        assert bool((players.state.chunk[ended] == 1).all())
+        assert bool((players.state.chunk[~ended] == before.chunk[~ended] + 1).all())
+        assert bool((players.state.seen[ended].sum(1) == 1).all())
+        assert bool(torch.isfinite(rewards).all())
+    assert ended_in_all > 10
+
+
+def test_players_go_on_exactly_where_they_were_saved() -> None:
+    videos, worth = videos_of(0, 4)
+
+    def made() -> MixedPlayers:
+        return MixedPlayers(links(4), videos_on("cpu", videos, worth), 16, "cpu", 7)
+
+    players = made()
+    players.reset()
+    actions = torch.zeros(16, dtype=torch.int64)
+    for _ in range(5):
+        players.step(actions)
+    saved = {name: tensor.clone() for name, tensor in players.export().items()}
+    expected = [players.step(actions) for _ in range(5)]
+    resumed = made()
+    resumed.restore(saved)
+    for want in expected:
+        for a, b in zip(want, resumed.step(actions), strict=True):
+            torch.testing.assert_close(a, b, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("rungs", [1, 2, 6, 16])
+def test_any_number_of_rungs_can_be_played(rungs: int, policy_file: Path) -> None:
+    ladder = nominal_ladder(bitrates_kbps=[300.0 * 1.4**k for k in range(rungs)], chunk_s=2.0, chunks=12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = play(ScaleFree(path=policy_file), links(1)[0], ladder, seed=0) if rungs > 1 else None
+    assert session is None or np.isfinite(session.qoe)
+
+
+def test_outside_its_training_it_says_so_once(policy_file: Path) -> None:
+    controller = ScaleFree(path=policy_file)
+    inside, outside = nominal_ladder().video(), nominal_ladder(chunk_s=30.0).video()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        controller.reset(0, EpisodeInfo(inside))
+    with pytest.warns(UserWarning, match=r"seconds per chunk 30 \(trained on 1 to 10\).*compare it with robustmpc"):
+        controller.reset(0, EpisodeInfo(outside))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        controller.reset(0, EpisodeInfo(outside))
+
+
+def test_caution_is_for_restless_links(policy_file: Path) -> None:
+    """A steady link costs as much as QoE says; a restless one up to `caution` times that."""
+    controller = ScaleFree(3.0, policy_file)
+    for rates, factor in (([2.0] * 12, 1.0), ([0.5, 8.0] * 12, 3.0)):
+        controller.reset(0, EpisodeInfo(nominal_ladder().video()))
+        for rate in rates:
+            row = torch.tensor([rate])
+            controller._history = measured(controller._history, row, torch.tensor([4.0]), row)
+        assert float(controller._cautious().stall_penalty) == pytest.approx(factor, rel=0.01)
+    with pytest.raises(ConfigError, match="caution = 0"):
+        ScaleFree(0, policy_file)
+
+
+def test_a_file_that_is_no_policy_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match=r"x\.safetensors holds no scale-free controller"):
+        ScaleFree(path=path)
+
+
+def test_a_source_left_out_does_not_teach() -> None:
+    one, two = links(2)
+    recorded = {"slow": [one] * 5, "quick": [two] * 5}
+    names = {link.name for link in training_links(recorded, 0, 60, 0.3, without=("quick",))}
+    assert not any(two.name in name for name in names)
+    with pytest.raises(ConfigError, match=r"without = 'nobody' is no source of traces; there are slow, quick"):
+        training_links(recorded, 0, 1, 0.3, without=("nobody",))
+
+
+def test_it_is_found_by_its_name() -> None:
+    assert isinstance(load_bitrate_controller("scalefree"), ScaleFree)

@@ -1,0 +1,55 @@
+"""`reel train abr` with a scale-free policy: a run like any other, and a policy that plays other ladders."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from reelrl.cli.main import main
+from reelrl.errors import ConfigError
+from reelrl.stream.playback import load_bitrate_controller
+from reelrl.stream.scalefree.controller import ScaleFree
+from reelrl.stream.train import AbrTraining
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+SMALL = ["policy=scalefree", "players=32", "links=20", "videos=12", "validate_every=2", "hidden=16", "rollout=8"]
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.delenv("REELRL_DATA", raising=False)
+
+
+def train(root: Path, *more: str) -> Path:
+    arguments = [word for setting in SMALL for word in ("--set", setting)]
+    assert main(["train", "abr", "--output-dir", str(root), *arguments, *more]) == 0
+    return max(folder for folder in root.iterdir() if folder.is_dir())
+
+
+def test_the_policy_of_a_run_plays_a_ladder_that_it_has_not_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = train(tmp_path / "runs", "--set", "steps=768")
+    assert isinstance(load_bitrate_controller(str(run)), ScaleFree)
+    ladder = tmp_path / "ladder.json"
+    ladder.write_text('{"bitrates_kbps": [200, 500, 2000], "chunk_s": 2.0, "chunks": 6}')
+    capsys.readouterr()
+    arguments = ["evaluate", "abr", str(run), "lowest", "--ladder", str(ladder), "-o", str(tmp_path / "out")]
+    assert main([*arguments, "--reference", "lowest", "--json"]) == 0
+    lines = {line["name"]: line for line in json.loads(capsys.readouterr().out)["lines"]}
+    assert set(lines) == {str(run), "lowest"}
+    assert np.isfinite(lines[str(run)]["qoe"]["mean"])
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match="videos = 0"):
+        AbrTraining(policy="scalefree", videos=0)
