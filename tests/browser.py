@@ -60,6 +60,9 @@ class Chromium:
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._page("Page.enable")
         self._page("Runtime.enable")
+        # A window is never narrower than 500 pixels; a phone's screen is.
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._page("Emulation.setDeviceMetricsOverride", **screen)
 
     def open(self, url: str) -> None:
         self._page("Page.navigate", url=url)

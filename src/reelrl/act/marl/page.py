@@ -77,7 +77,7 @@ def _headline(
     if len(played[CHANCE]) == 1:
         return _capital(f"{who}: return {row.returns.mean:.2f} in one match"), _ONE_MATCH
     strongest, more = against_strongest_baseline(played, trained)
-    headline, sure = compared(who, strongest, more, "return per match", digits=2)
+    headline, sure = compared(who, strongest, more, "points of return per match", digits=2)
     return _capital(headline), f"{sure} {_besides(strongest, row)}".strip()
 
 
