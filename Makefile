@@ -3,7 +3,7 @@
 #   PYTHON=python3.12      the Python that .venv is made with (3.11 to 3.13)
 #   TORCH_INDEX=URL        another package index for torch, e.g. one with a CPU-only or CUDA build
 #   MINUTES=3 SEED=7       how long `make faults` and `make soak` take; where the chance of `make faults` comes from
-#   WORKERS=1              processes that share the tests; otherwise one per core, up to four
+#   WORKERS=1              processes that share the tests; otherwise one more than cores, up to five
 #   MINUTES=20 TURN=3      of test-TIER: begin no test later than that; with another file at each turn
 
 PYTHON ?= python3
@@ -15,7 +15,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
 # The environment is ready when the file named by the hash of what it was made from exists.
 READY := $(VENV)/.ready-$(shell cat constraints.txt pyproject.toml | sha256sum | cut -c1-16)
 
-WORKERS ?= $(shell cores=$$(env -u OMP_NUM_THREADS nproc); echo $$((cores < 4 ? cores : 4)))
+# One more than cores: some tests wait for engines and other programs.
+WORKERS ?= $(shell cores=$$(env -u OMP_NUM_THREADS nproc); echo $$((cores < 4 ? cores + 1 : 5)))
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 # Tests outside the default suite, by marker.
 TIERS := $(shell sed -n 's/^  "\([a-z]*\): tier .*/\1/p' pyproject.toml)

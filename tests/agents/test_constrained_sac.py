@@ -40,8 +40,8 @@ def make_allowance(seed: int, settings: SacSettings = TINY) -> ConstrainedSac:
     return make_sac(settings, OneAtATime(Allowance()), seed=seed)
 
 
-# Both forms of the price by default; one of them from another start in the long run.
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.long)])
+# One form of the price by default; the other, and another start, in the long run.
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_the_optimum_under_a_limit_is_found(seed: int) -> None:
     form = ("pid", "gradient", "pid")[seed]
     terms = MultiplierTerms(form=form, integral=0.0125, proportional=0.06, derivative=0.06)  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ from reelrl.errors import EXTRAS, missing_extra
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 # Says of one package what Python says of a package that is not installed.
 PROGRAM = """
 import sys

@@ -30,7 +30,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def aborted(backend: str, structure: str) -> None:
+def aborted(backend: str, structure: str, sessions: int) -> None:
     """Sessions that get some frames, whose packets are taken or not, and that are closed in mid-stream."""
 
     def abort(number: int) -> None:
@@ -43,7 +43,7 @@ def aborted(backend: str, structure: str) -> None:
                 if number % 2:
                     session.receive()
 
-    _tell_growth(abort, 100, 100)
+    _tell_growth(abort, sessions // 2, sessions // 2)
 
 
 def refused(backend: str) -> None:
@@ -58,8 +58,8 @@ def refused(backend: str) -> None:
     _tell_growth(refuse, 20, 100)
 
 
-def long_stream(backend: str, structure: str) -> None:
-    """One session that codes two thousand frames."""
+def long_stream(backend: str, structure: str, count: int) -> None:
+    """One session that codes so many frames."""
     frames = list(scene("street", 20, (64, 64)))
     decisions = random_decisions(20, 1)
     settings = settings_for(scene("street", 20, (64, 64)), backend, structure, picture_qp=True, preset=12)
@@ -69,7 +69,7 @@ def long_stream(backend: str, structure: str) -> None:
             session.send(frames[number % 20], **decisions[number % 20])
             session.receive()
 
-        _tell_growth(send, 700, 1300)
+        _tell_growth(send, count // 3, count - count // 3)
 
 
 def _tell_growth(act: Callable[[int], None], first: int, then: int) -> None:

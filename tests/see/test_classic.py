@@ -60,6 +60,7 @@ def test_a_model_that_is_dropped_has_written_everything(tmp_path: Path) -> None:
     assert steps_in(tmp_path / "tb") == [1]
 
 
+@pytest.mark.slow
 def test_a_script_that_just_ends_has_written_everything(tmp_path: Path) -> None:
     script = (
         "import numpy as np, torch; torch.set_num_threads(1)\nfrom reelrl.see import create_streaming_ae\n"

@@ -17,6 +17,8 @@ from tests.report.test_page import outside_sources
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SMALL = [
     *("--set", "encoder.model_type=cnn", "--set", "encoder.channels=[4]", "--set", "encoder.embed_dim=16"),
     *("--set", "samples.frames=2", "--set", "samples.stride=2", "--set", "samples.ahead_s=1.0"),
@@ -51,7 +53,6 @@ def evaluate(world: Path, runs: list[str], *more: str) -> int:
     return main(["evaluate", "location", *folders, "-o", str(world / "out"), *more])
 
 
-@pytest.mark.slow
 def test_runs_become_tables_maps_and_a_page(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate(world, ["0001", "0002", "0003"]) == 0
     text = capsys.readouterr().out
@@ -101,7 +102,6 @@ def test_a_split_that_does_not_exist_is_told(world: Path, capsys: pytest.Capture
     assert "give test or val" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_embeddings_may_be_all_there_is(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = str(tmp_path / "kept")
     assert evaluate(world, ["0001"], "--embeddings", kept, "--precomputed") == 1

@@ -106,6 +106,7 @@ def test_rows_are_skip_tics_apart_and_everybody_is_somewhere(two: Path) -> None:
     assert (walked > 500).all(), "more than a room's length"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("players", [2, 4])
 def test_whoever_is_seen_stands_where_one_looks(two: Path, four: Path, players: int) -> None:
     labels = MatchData.open(two if players == 2 else four).match("haunted_rooms-0000").labels

@@ -15,6 +15,8 @@ from tests.cli.doom.test_commands import FEW
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 FRAMES = ["--frames", "12", *(word for change in FEW for word in ("--set", change))]
 COMPARE = ["compare", "doom", "--contrastive-weight", "0", "0.5", "--seeds", "2", "--episodes", "1", *FRAMES]

@@ -13,6 +13,8 @@ from reelrl.cli.main import main
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 FEW = (
     "experiment.on_policy_collected_frames_per_batch=12", "experiment.on_policy_n_envs_per_worker=1",
     "experiment.on_policy_minibatch_size=6", "experiment.evaluation=false", "experiment.evaluation_interval=12",

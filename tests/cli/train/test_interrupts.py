@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from reelrl.runs.folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 SIGNALS = pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 KINDS = pytest.mark.parametrize("kind", TRAININGS)
 

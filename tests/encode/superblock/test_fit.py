@@ -140,6 +140,7 @@ def test_a_fit_tells_how_it_came_about() -> None:
     assert len(facts["check_by_clip"]) == 2
 
 
+@pytest.mark.slow
 def test_a_fit_is_the_same_each_time() -> None:
     assert fit([scene(frames=9), scene("talk", frames=9)], QUICK) == fitted()
 

@@ -39,6 +39,7 @@ def test_the_centre_of_mass_of_averages_is_the_place(kernel: int, place: int, br
     assert float((averages * centres).sum() / averages.sum()) == pytest.approx(place, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_small_picture_can_be_read_from_the_finest_embedding_by_one_layer() -> None:
     """Two like learners, one of whom is asked for it; a reader is fitted to each afterwards, in the same way."""
 

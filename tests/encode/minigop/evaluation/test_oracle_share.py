@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 def curve(name: str, clip: str, bits: float) -> Iterable[RatePoint]:
     """Four points that take `bits` times what the base takes at the same quality."""
