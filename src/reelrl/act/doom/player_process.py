@@ -69,8 +69,8 @@ class Part(NamedTuple):
     """A file to write the map's sectors to when the game has started."""
 
 
-class Player:
-    """An engine and the memory that its pictures go to."""
+class EngineDriver:
+    """Drives one engine by orders, and puts its facts and pictures into the shared memory."""
 
     def __init__(self, part: Part, memory: MatchMemory) -> None:
         import vizdoom
@@ -205,10 +205,10 @@ def main(connection_fd: int, memory_fd: int, part: Part) -> None:
     threading.Thread(target=_watch, args=(connection, part, memory), daemon=True).start()
     with suppress(BrokenPipeError, ConnectionResetError):
         try:
-            player = Player(part, memory)
+            driver = EngineDriver(part, memory)
             connection.send(WENT_ON)
             while order := connection.recv(2):
-                connection.send(player.obey(order[:1], order[1]))
+                connection.send(driver.obey(order[:1], order[1]))
         except Exception as error:  # noqa: BLE001  the match raises it again
             connection.sendall(FAILED + f"{type(error).__name__}: {error}".encode())
             connection.shutdown(socket.SHUT_WR)
