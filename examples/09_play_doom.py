@@ -49,7 +49,7 @@ def train(folder):
     options = [word for setting in SETTINGS for word in ("--set", setting)]
     if main(["train", "doom", "--frames", "2000", "--output-dir", str(folder), *options]):
         raise SystemExit("the training failed")
-    return RunFolder(max(folder.iterdir()))
+    return RunFolder(max(folder.glob("*-doom-mappo")))
 
 
 if __name__ == "__main__":
