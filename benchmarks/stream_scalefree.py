@@ -34,8 +34,8 @@ from reelrl.stream.data.traces import Trace  # noqa: E402
 from reelrl.stream.scalefree.links import sources, training_links, validation_links  # noqa: E402
 from reelrl.stream.scalefree.network import make_scale_free  # noqa: E402
 from reelrl.stream.scalefree.players import MixedPlayers  # noqa: E402
+from reelrl.stream.scalefree.random_videos import random_videos, videos_on  # noqa: E402
 from reelrl.stream.scalefree.validation import ScaleFreeValidator  # noqa: E402
-from reelrl.stream.scalefree.videos import random_videos, videos_on  # noqa: E402
 
 
 def export(path: Path) -> None:

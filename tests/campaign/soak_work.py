@@ -16,7 +16,7 @@ from reelrl.encode.handshake.trainer_side import HandshakeSource
 from reelrl.encode.minigop.controllers.rules import CrfReplay
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.superblock.env import SuperblockQpEnv
-from reelrl.runs.live import LiveServer
+from reelrl.runs.live_server import LiveServer
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.settings import AutoEncoderSettings
 from reelrl.stream import ABREnv, load_bitrate_controller

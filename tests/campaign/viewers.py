@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 
-from reelrl.runs.live import LiveServer
+from reelrl.runs.live_server import LiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ import vizdoom
 
 from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig
 from reelrl.act.doom import engines, match, ports
-from reelrl.act.doom.player_group import PlayerGroup
+from reelrl.act.doom.player_supervisor import PlayerGroup
 from reelrl.act.doom.scenarios import find as scenario
 from reelrl.act.doom.shared_memory import MatchMemory
 from reelrl.cli.main import main

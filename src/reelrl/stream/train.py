@@ -24,8 +24,8 @@ from reelrl.stream.scalefree.controller import save_scale_free
 from reelrl.stream.scalefree.links import sources, training_links, validation_links
 from reelrl.stream.scalefree.network import make_scale_free
 from reelrl.stream.scalefree.players import MixedPlayers
+from reelrl.stream.scalefree.random_videos import random_videos, videos_on
 from reelrl.stream.scalefree.validation import ScaleFreeValidator
-from reelrl.stream.scalefree.videos import random_videos, videos_on
 from reelrl.stream.simulator.qoe import Qoe
 from reelrl.stream.validation import Validator
 

@@ -17,7 +17,7 @@ import torch
 
 from reelrl.content.feeds.kinds import open_feed
 from reelrl.errors import ConfigError
-from reelrl.runs.live import MOST_CLIENTS, LiveServer
+from reelrl.runs.live_server import MOST_CLIENTS, LiveServer
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.monitor.panels import FeatureVisualizer, pictures_of
 from reelrl.see.monitor.snapshots import Snapshot

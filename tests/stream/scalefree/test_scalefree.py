@@ -21,8 +21,8 @@ from reelrl.stream.scalefree.features import AHEAD, Offer, Player, features, mea
 from reelrl.stream.scalefree.links import training_links
 from reelrl.stream.scalefree.network import make_scale_free, packed, unpacked
 from reelrl.stream.scalefree.players import MixedPlayers
+from reelrl.stream.scalefree.random_videos import random_videos, videos_on
 from reelrl.stream.scalefree.validation import Sessions, begin
-from reelrl.stream.scalefree.videos import random_videos, videos_on
 from reelrl.stream.simulator.env import ABREnv
 from reelrl.stream.simulator.qoe import Qoe
 from tests.stream.helpers import links

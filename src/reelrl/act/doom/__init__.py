@@ -2,7 +2,7 @@
 
 env              the PettingZoo environment: observations, rewards, ends
 match            one match: players meet, advance together tic by tic, end together
-player_group     the players' processes from outside: orders and answers, and who died or hangs is noticed here
+player_supervisor     the players' processes from outside: orders and answers, and who died or hangs is noticed here
 player_process   one player from inside: an engine in a process of its own
 shared_memory    what both sides share: pictures, facts, sightings
 teams            who plays: trained, by chance, by a rule

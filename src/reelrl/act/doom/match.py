@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.act.doom import engines, ports
-from reelrl.act.doom.player_group import PlayerGroup
 from reelrl.act.doom.player_process import DIE, GOAL_REACHED, HOLD, NEW_EPISODE, SHOW, TIME_OVER, WENT_ON, Part
+from reelrl.act.doom.player_supervisor import PlayerGroup
 from reelrl.act.doom.scenarios import find as scenario
 from reelrl.act.doom.shared_memory import COLUMN, MatchMemory
 from reelrl.errors import GameError, MissingExtra

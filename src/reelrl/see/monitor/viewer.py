@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from reelrl.content.pictures import png_bytes
-from reelrl.runs.live import LiveServer
+from reelrl.runs.live_server import LiveServer
 from reelrl.see.monitor.panels import FeatureVisualizer, pictures_of
 from reelrl.see.monitor.snapshots import Snapshot
 

@@ -21,7 +21,7 @@ from reelrl.stream.controllers.protocol import view
 from reelrl.stream.controllers.weights import SCALE_FREE
 from reelrl.stream.scalefree.features import AHEAD, MEMORY_S, Offer, Player, features, measured, no_history
 from reelrl.stream.scalefree.network import ScaleFreePolicy
-from reelrl.stream.scalefree.videos import relative_sizes
+from reelrl.stream.scalefree.random_videos import relative_sizes
 
 if TYPE_CHECKING:
     from reelrl.stream.controllers.protocol import EpisodeInfo, Observation

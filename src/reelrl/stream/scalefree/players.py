@@ -20,7 +20,7 @@ from reelrl.stream.simulator.torch_rule import Batch, TorchLinks, torch_download
 
 if TYPE_CHECKING:
     from reelrl.stream.data.traces import Trace
-    from reelrl.stream.scalefree.videos import Videos
+    from reelrl.stream.scalefree.random_videos import Videos
 
 DRAWS = 12
 """Numbers between 0 and 1 that a new video takes."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from reelrl.seeding import stream
 from reelrl.stream.scalefree.features import HISTORY, MEMORY
 from reelrl.stream.scalefree.players import MixedPlayers, State
-from reelrl.stream.scalefree.videos import random_videos, videos_on
+from reelrl.stream.scalefree.random_videos import random_videos, videos_on
 
 if TYPE_CHECKING:
     from reelrl.stream.data.ladders import Video

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.runs import live
-from reelrl.runs.live import MOST_CONNECTIONS, LiveServer
+from reelrl.runs.live_server import MOST_CONNECTIONS, LiveServer
 from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
