@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reelrl.runs import live
+from reelrl.runs import live_server as live
 from reelrl.runs.live_server import MOST_CONNECTIONS, LiveServer
 from tests.waiting import HANG_S, until
 

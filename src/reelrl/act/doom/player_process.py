@@ -6,7 +6,8 @@
 
 An engine that cannot connect crashes its process, and one that lost a peer waits for ever; so no engine ever runs in
 the trainer. The player's first thread obeys; a second one watches the socket, and when the match is gone it ends
-player, engine and the engine's shared memory at once, whatever they are doing.
+player, engine and the engine's shared memory at once, whatever they are doing. That a *player* died or hangs is noticed
+outside, by player_supervisor.
 """
 
 from __future__ import annotations

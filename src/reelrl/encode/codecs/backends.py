@@ -1,4 +1,4 @@
-"""The backends there are, what each can do, and the protocol they share."""
+"""The backends there are (registered in `reelrl.names.BACKENDS`), what each can do, and the protocol they share."""
 
 from __future__ import annotations
 
