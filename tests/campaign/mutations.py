@@ -192,7 +192,11 @@ def mutated_json(text: str, chance: Random) -> bytes:
     """A JSON document after changes to what it says, or now and then to how it says it."""
     if chance.random() < 0.2:
         return odd_text(text, chance)
-    return json.dumps(mutated_tree(json.loads(text), chance)).encode()
+    try:
+        tree = json.loads(text)
+    except ValueError:  # it was hit before and is no JSON any more
+        return odd_text(text, chance)
+    return json.dumps(mutated_tree(tree, chance)).encode()
 
 
 def odd_text(text: str, chance: Random) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Floats = NDArray[np.float64]
+
+DAMAGED_ARCHIVE = (
+    *(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error),
+    RuntimeError,  # zipfile: encrypted; NotImplementedError, a kind of it: packed in an unknown way
+)
+"""What numpy lets through from a broken .npz file."""
 
 _POSITION = [COLUMN[f"POSITION_{axis}"] for axis in "XYZ"]
 # Engines of one match agree on enemies to the last bit. Another player is shown where it was a tic ago.
@@ -96,7 +103,7 @@ class Labels:
         try:
             with np.load(io.BytesIO(read_regular(path, RESULT_BYTES)), allow_pickle=False) as arrays:
                 return cls(**{each.name: arrays[each.name] for each in fields(cls)})
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except DAMAGED_ARCHIVE as error:
             raise ContentError(f"{path} are no labels of a match ({error}); copy it again or collect anew") from error
 
 
