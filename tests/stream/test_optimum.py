@@ -23,7 +23,7 @@ from reelrl.stream.simulator.qoe import Qoe
 from reelrl.stream.simulator.rule import named_rule
 from tests.stream.helpers import links
 
-QOE = ("linear", "log", "hd", "psnr")
+QOE = ("linear", "scaled", "log", "hd", "psnr")
 UHD_KBPS = (500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0, 25_000.0, 40_000.0)
 
 

@@ -205,7 +205,9 @@ def test_qoe_variants_value_rungs_as_published() -> None:
     assert Qoe().utilities(video)[0].tolist() == [0.3, 0.75, 1.2, 1.85, 2.85, 4.3]
     assert Qoe(variant="hd").utilities(video)[0].tolist() == [1, 2, 3, 12, 15, 20]
     assert Qoe(variant="log").utilities(video)[0, -1] == pytest.approx(np.log(4300 / 300))
-    assert [Qoe(variant=v).stall_penalty for v in ("linear", "log", "hd")] == [4.3, 2.66, 8.0]
+    assert [Qoe(variant=v).stall_penalty for v in ("linear", "scaled", "log", "hd")] == [4.3, 4.3, 2.66, 8.0]
+    large = nominal_ladder(bitrates_kbps=[3000.0, 7500.0, 12_000.0, 18_500.0, 28_500.0, 43_000.0]).video()
+    assert Qoe(variant="scaled").utilities(large)[0].tolist() == pytest.approx(Qoe().utilities(video)[0].tolist())
     with pytest.raises(ConfigError, match="reel ladder"):
         Qoe(variant="vmaf").utilities(video)
 

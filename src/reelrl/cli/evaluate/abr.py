@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reference", metavar="NAME", help=f"compare with this one (default {REFERENCE}, where it plays)"
     )
-    parser.add_argument("--qoe", default="linear", help="linear, log, hd, vmaf, psnr or ssim")
+    parser.add_argument("--qoe", default="linear", help="linear, scaled, log, hd, vmaf, psnr or ssim")
     parser.add_argument("--default-rule", action="store_true", help="our simulator instead of Pensieve's")
     parser.add_argument("--noise", action="store_true", help="vary download times by 10 percent")
     options.add_jobs(parser)

@@ -4,9 +4,10 @@
 
 The variants differ only in the utility of a rung, and in the penalty that goes with its scale:
 
-    linear   Mbit/s                        4.3 per stalled second
-    log      ln(rate / lowest rate)        2.66
-    hd       steps at HD resolutions       8
+    linear   Mbit/s                            4.3 per stalled second
+    scaled   4.3 x share of the highest rate   4.3: what `linear` is on Pensieve's ladder, for any other
+    log      ln(rate / lowest rate)            2.66
+    hd       steps at HD resolutions           8
     vmaf, psnr, ssim   per-segment score of the ladder, scaled so that the best segment is worth 4.3
 """
 
@@ -25,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 DEFAULT_REBUF_PENALTY = 4.3
 DEFAULT_SMOOTH_PENALTY = 1.0
-_PENALTIES = {"linear": DEFAULT_REBUF_PENALTY, "log": 2.66, "hd": 8.0} | dict.fromkeys(
+_PENALTIES = {"linear": DEFAULT_REBUF_PENALTY, "scaled": DEFAULT_REBUF_PENALTY, "log": 2.66, "hd": 8.0} | dict.fromkeys(
     QUALITY_NAMES, DEFAULT_REBUF_PENALTY
 )
 _HD_SCORES = (1.0, 2.0, 3.0, 12.0, 15.0, 20.0)
@@ -68,6 +69,9 @@ class Qoe:
             return _scored(self.variant, video)
         if self.variant == "log":
             row = np.log(video.bitrates_kbps / video.bitrates_kbps[0])
+        elif self.variant == "scaled":
+            # A second of stall costs as much as a chunk of the best rung; at 4.3 per Mbit/s stalling would pay in 4K.
+            row = video.bitrates_kbps / video.bitrates_kbps[-1] * DEFAULT_REBUF_PENALTY
         elif self.variant == "hd":
             # Published for Pensieve's six rungs; other ladders read between them.
             row = np.interp(video.bitrates_kbps, PENSIEVE_KBPS, _HD_SCORES)
