@@ -41,10 +41,17 @@ ENVIRONMENTS: dict[str, str] = {
 BITRATE_CONTROLLERS: dict[str, str] = {
     "lowest": "reelrl.stream.controllers.heuristics:Fixed",
     "rate": "reelrl.stream.controllers.heuristics:RateBased",
+    "hyb": "reelrl.stream.controllers.heuristics:Hyb",
     "bba": "reelrl.stream.controllers.heuristics:Bba",
     "bola": "reelrl.stream.controllers.heuristics:Bola",
+    "bola-e": "reelrl.stream.controllers.bola_e:BolaE",
+    "dashjs": "reelrl.stream.controllers.dashjs:DashJs",
+    "l2a": "reelrl.stream.controllers.l2a:L2a",
     "mpc": "reelrl.stream.controllers.mpc:Mpc",
     "robustmpc": "reelrl.stream.controllers.mpc:RobustMpc",
+    "fugu": "reelrl.stream.controllers.fugu:Fugu",
+    "comyco": "reelrl.stream.controllers.comyco:Comyco",
+    "pensieve-ppo": "reelrl.stream.controllers.pensieve_ppo:PensievePpo",
     "ppo": "reelrl.stream.controllers.learned:Learned",
     "scalefree": "reelrl.stream.scalefree.controller:ScaleFree",
     "oracle": "reelrl.stream.controllers.oracle:Oracle",
@@ -207,7 +214,7 @@ def names_a_file(table: Mapping[str, str], text: str) -> bool:
     word = text.partition("(")[0].strip()
     if not word or word in table:
         return False
-    return "/" in word or word.isdecimal() or word.endswith(".safetensors") or os.path.exists(text)  # noqa: PTH110 - never raises
+    return "/" in word or word.isdecimal() or word.endswith((".safetensors", ".pth")) or os.path.exists(text)  # noqa: PTH110 - never raises
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -112,6 +112,30 @@ def test_the_command_leaves_a_table_figures_and_a_page(tmp_path: Path, capsys: p
     assert outside_sources(page) == []
 
 
+@pytest.mark.slow
+def test_one_table_over_every_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    for part in ("test/one", "train/other"):
+        (data / "traces" / part).mkdir(parents=True)
+        for number in range(12):
+            write_trace(links(4)[number % 4], data / "traces" / part / f"{number}.json")
+    monkeypatch.setenv("REELRL_DATA", str(data))
+    out = tmp_path / "out"
+    assert main(["evaluate", "abr", "lowest", "bba", "robustmpc", "--every-set", "--out", str(out)]) == 0
+    sets = json.loads((out / "sets.json").read_text())
+    assert list(sets) == ["test: one", "held out of other", "generated mobile", "generated outages"]
+    assert all(len(lines) == 3 for lines in sets.values())
+    assert (out / "sets.md").read_text().count("\n") == 2 + 3 * len(sets)
+    assert (out / "test-one" / "test-runs.jsonl").exists()
+    assert not (out / "generated-mobile" / "test-runs.jsonl").exists()
+    assert "generated outages: 60 traces" in capsys.readouterr().out
+    words = ["--traces", str(data), "--out", str(out)]
+    assert main(["evaluate", "abr", "lowest", "--every-set", *words]) == 1
+    assert "give one of the two" in capsys.readouterr().err
+
+
 def test_what_is_not_proven_to_be_the_optimum_is_called_best_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

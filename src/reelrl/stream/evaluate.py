@@ -51,6 +51,7 @@ class EvaluationPlan:
     noise: bool = False
     qoe: str = "linear"
     seed: int = 0
+    buffer_s: float | None = None  # how far ahead players download; None: a minute
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Line:
     rebuffer: float
     smooth: float
     rebuffer_s: float
+    switches: float  # of a session
     privileged: bool
     paired: Interval | None
     best_share: float | None
@@ -109,8 +111,7 @@ def play_all(
 def _play_batch(task: tuple[str, str, list[Trace], Ladder, EvaluationPlan]) -> list[Playback]:
     name, member, traces, ladder, how = task
     controller = load_bitrate_controller(member)
-    options = {"preset": how.preset, "noise": how.noise, "qoe": how.qoe, "seed": how.seed}
-    return [play(controller, trace, ladder, name=name, **options) for trace in traces]  # type: ignore[arg-type]
+    return [play(controller, trace, ladder, name=name, **vars(how)) for trace in traces]
 
 
 def scores(playbacks: list[Playback], members: int, field: str = "qoe") -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -137,7 +138,8 @@ def summarise(
         if reference is not None and name != reference:
             paired = paired_interval(values, scores(played[reference], members[reference]))
         means = {
-            f: float(scores(played[name], count, f).mean()) for f in ("quality", "rebuffer", "smooth", "rebuffer_s")
+            field: float(scores(played[name], count, field).mean())
+            for field in ("quality", "rebuffer", "smooth", "rebuffer_s", "switches")
         }
         lines.append(
             Line(
@@ -171,6 +173,7 @@ def table(lines: list[Line], reference: str | None) -> str:
         "rebuffer",
         "smooth",
         "stall s",
+        "switches",
         share_title(lines),
     ]
     heads += [f"against {reference} [95 %]"] if reference else []
@@ -184,8 +187,22 @@ def table(lines: list[Line], reference: str | None) -> str:
 def _cells(line: Line, reference: str | None) -> list[str]:
     share = "" if line.best_share is None else f"{100 * line.best_share:.1f} %"
     numbers = [f"{value:.3f}" for value in (line.median, line.p10, line.quality, line.rebuffer, line.smooth)]
-    cells = [line.title, str(line.qoe), *numbers, f"{line.rebuffer_s:.2f}", share]
+    cells = [line.title, str(line.qoe), *numbers, f"{line.rebuffer_s:.2f}", f"{line.switches:.1f}", share]
     return cells + ([str(line.paired) if line.paired else ""] if reference else [])
+
+
+def markdown(sets: dict[str, list[Line]], reference: str | None) -> str:
+    """One table of every contestant on every set, for a page."""
+    heads = ["set", "controller", "QoE", "median", "p10", "stall s", "switches", "share"]
+    heads += [f"against {reference}, paired 95 %"] if reference else []
+    rows = [heads, ["---"] * len(heads)]
+    for label, lines in sets.items():
+        for line in lines:
+            share = "" if line.best_share is None else f"{100 * line.best_share:.1f} %"
+            numbers = [f"{value:.3f}" for value in (line.qoe.mean, line.median, line.p10)]
+            paired = [str(line.paired) if line.paired else ""] if reference else []
+            rows.append([label, line.title, *numbers, f"{line.rebuffer_s:.2f}", f"{line.switches:.1f}", share, *paired])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def write_records(folder: Path, lines: list[Line], played: dict[str, list[Playback]], facts: dict[str, Any]) -> None:

@@ -154,13 +154,15 @@ def _table(lines: Sequence[Summed], reference: str | None) -> Html:
     heads = ["controller", "QoE [95 %]", *([f"against {reference} [95 %]"] if reference else [])]
     shares = any(line.best_share is not None for line in lines)
     heads += [share_title(list(lines))] if shares else []
-    heads += ["median", "p10", "quality", "rebuffer", "smooth", "stall s"]
+    heads += ["median", "p10", "quality", "rebuffer", "smooth", "stall s", "switches"]
     rows = []
     for line in lines:
         paired = [_difference(line.paired) if line.paired else ""] if reference else []
         share = ["" if line.best_share is None else f"{100 * line.best_share:.1f} %"] if shares else []
         terms = [f"{value:.3f}" for value in (line.median, line.p10, line.quality, line.rebuffer, line.smooth)]
-        rows.append([line.title, _figure(line.qoe), *paired, *share, *terms, f"{line.rebuffer_s:.2f}"])
+        rows.append(
+            [line.title, _figure(line.qoe), *paired, *share, *terms, f"{line.rebuffer_s:.2f}", f"{line.switches:.1f}"]
+        )
     lead = (
         "QoE is quality less what rebuffering and switching cost, each per chunk. p10: a tenth of sessions are below."
     )

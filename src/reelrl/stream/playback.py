@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.names import BITRATE_CONTROLLERS, make_controller, names_a_file
+from reelrl.errors import CheckpointError
+from reelrl.names import BITRATE_CONTROLLERS, make_controller, names_a_file, resolve
+from reelrl.runs.policy_file import load as load_fitted
 from reelrl.stream.controllers.protocol import EpisodeInfo
 from reelrl.stream.simulator.env import ABREnv
 
@@ -47,11 +51,27 @@ def load_bitrate_controller(name: str) -> Controller:
     Arguments may follow in brackets: "bba(5,10)", "robustmpc(7)". A name goes before a file of that name.
     """
     if names_a_file(BITRATE_CONTROLLERS, name):
-        from reelrl.stream.controllers.learned import load_learned  # imports torch
+        kind = _kind_of_file(name)
+        if kind is None:
+            from reelrl.stream.controllers.learned import load_learned  # imports torch
 
-        return load_learned(name)
+            return load_learned(name)
+        made: Controller = resolve(BITRATE_CONTROLLERS, kind)(name)
+        return made
     controller: Controller = make_controller(BITRATE_CONTROLLERS, name, foreign=True)
     return controller
+
+
+def _kind_of_file(path: str) -> str | None:
+    """Which baseline a file is for; none: what `reel train abr` leaves."""
+    if path.endswith(".pth"):
+        return "pensieve-ppo"
+    if path.endswith(".safetensors") and Path(path).is_file():
+        # A fitted net says whose it is. Other files, broken ones too, are for the reader of trained policies.
+        with suppress(CheckpointError):
+            kind = load_fitted(path).facts.get("controller")
+            return kind if kind in ("fugu", "comyco") else None
+    return None
 
 
 load_controller = load_bitrate_controller  # its name in version 0.1
@@ -67,10 +87,13 @@ def play(
     preset: str | None = "pensieve",
     noise: bool = False,
     qoe: str = "linear",
+    buffer_s: float | None = None,
     timeline: bool = False,
 ) -> Playback:
     """Play the whole video from the beginning of the trace."""
-    env = ABREnv(trace, ladder, seed, preset=preset, noise=noise, random_start=False, qoe=qoe, state="wide")
+    env = ABREnv(
+        trace, ladder, seed, preset=preset, noise=noise, random_start=False, qoe=qoe, state="wide", buffer_s=buffer_s
+    )
     observation, info = env.reset(seed=seed)
     known = trace if controller.privileged else None
     controller.reset(seed, EpisodeInfo(env.net_env.video, env.qoe, env.net_env.rule, env.default_quality, known))

@@ -166,6 +166,9 @@ def test_what_a_ladder_leaves_open_comes_from_the_trace() -> None:
     [
         ({}, "bitrates_kbps is missing"),
         ({"bitrates_kbps": []}, "at least one"),
+        ({"bitrates_kbps": [800]}, "the ladder has 1 rung, 800 kbit/s, so there is nothing to choose; give 2 to 64"),
+        ({"bitrates_kbps": [300, 800], "chunks": 1e9}, "chunks = 1000000000.0; give a whole number, 1 to 100000"),
+        ({"bitrates_kbps": [300, 800], "chunks": 10**9}, "chunks = 1000000000; a video has 1 to 100000"),
         ({"bitrates_kbps": [300, 200]}, "bitrates_kbps[1] = 200 after 300"),
         ({"bitrates_kbps": [300, float("nan")]}, "bitrates_kbps[1] = nan"),
         ({"bitrates_kbps": [-300, 200]}, "bitrates_kbps[0] = -300"),
@@ -190,6 +193,15 @@ def test_bad_ladders_are_refused_by_name_and_entry(tmp_path: Path, document: Any
         read_ladder(path).video(links(4)[0])
     assert str(path) in str(caught.value)
     assert says in str(caught.value)
+
+
+def test_a_trace_of_one_slot_is_a_constant_link_but_makes_no_video(tmp_path: Path) -> None:
+    path = write(tmp_path / "slot.json", [{"duration_ms": 1000, "bandwidth_kbps": 3000}])
+    env = ABREnv(path, nominal_ladder(chunks=4))
+    env.reset()
+    assert env.step(3)[4]["delay_ms"] == pytest.approx(1850 * 4 / (0.95 * 3000) * 1000)
+    with pytest.raises(ContentError, match="the video has 1 chunk, and the first is not a decision; give a ladder"):
+        ABREnv(path, {"bitrates_kbps": [300, 750]})
 
 
 def test_more_than_eight_rungs_need_the_wide_state() -> None:

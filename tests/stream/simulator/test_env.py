@@ -15,7 +15,8 @@ from gymnasium.utils.env_checker import check_env
 
 import reelrl  # noqa: F401 - registers the ids
 from reelrl.errors import ConfigError
-from reelrl.stream import BUFFER_NORM_FACTOR, DEFAULT_QUALITY, S_INFO, S_LEN, ABREnv, Trace
+from reelrl.stream import BUFFER_NORM_FACTOR, DEFAULT_QUALITY, S_INFO, S_LEN, ABREnv, AbrVectorEnv, Trace
+from reelrl.stream.data.ladders import nominal_ladder
 from tests.stream.helpers import bumpy_ladder, links
 from tests.waiting import HANG_S
 
@@ -142,3 +143,21 @@ def test_the_torch_twin_needs_neither_gymnasium_nor_numba() -> None:
         "TorchAbr(training_pool(0, 3), num_envs=4).reset()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_S)
+
+
+@pytest.mark.parametrize("buffer_s", [1.5, 3.0, 8.0])
+def test_a_live_player_is_never_further_ahead_than_its_buffer(buffer_s: float) -> None:
+    ladder = nominal_ladder(chunk_s=1.0, chunks=40)
+    env = ABREnv(links(4), ladder, buffer_s=buffer_s)
+    many = AbrVectorEnv(links(4), ladder, 4, buffer_s=buffer_s)
+    observations, _ = many.reset(options={"traces": [0, 1, 2, 3]})
+    for number in range(4):
+        observation, _ = env.reset(options={"trace": number})
+        np.testing.assert_array_equal(observation, observations[number])
+        ended = False
+        while not ended:
+            _, _, ended, _, info = env.step(1)
+            assert info["buffer_s"] <= buffer_s
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(ConfigError, match=r"buffer_s = .*; it must be finite and above 0"):
+            ABREnv(links(4), ladder, buffer_s=wrong)

@@ -4,8 +4,11 @@ reel evaluate abr                                       every built-in controlle
 reel evaluate abr runs/0007 robustmpc oracle            these
 reel evaluate abr "ppo=runs/0001,runs/0002" robustmpc   two trainings as one line, averaged trace by trace
 reel evaluate abr --traces my/traces --ladder ladder.json --ladder other.json
+reel evaluate abr --every-set                           one table over all sets at hand
+reel evaluate abr pensieve-ppo=nn_model_ep_155400.pth robustmpc     Pensieve-PPO's released weights
 
-Traces: REELRL_DATA's test traces, else generated ones. Writes sessions.csv, summary.json and index.html.
+Traces: REELRL_DATA's test traces, else generated ones. Writes sessions.csv, summary.json and index.html; --every-set
+writes these for each set, and sets.md and sets.json over all of them.
 """
 
 from __future__ import annotations
@@ -25,9 +28,25 @@ if TYPE_CHECKING:
 
     from reelrl.stream.data.ladders import Ladder
     from reelrl.stream.data.traces import Trace
-    from reelrl.stream.evaluate import Contestant, EvaluationPlan
+    from reelrl.stream.evaluate import Contestant, EvaluationPlan, Line
 
-DEFAULT_CONTROLLERS = ("lowest", "rate", "bba", "bola", "mpc", "robustmpc", "ppo", "scalefree", "oracle")
+DEFAULT_CONTROLLERS = (
+    "lowest",
+    "rate",
+    "hyb",
+    "bba",
+    "bola",
+    "bola-e",
+    "dashjs",
+    "l2a",
+    "mpc",
+    "robustmpc",
+    "fugu",
+    "comyco",
+    "ppo",
+    "scalefree",
+    "oracle",
+)
 
 REFERENCE = "robustmpc"
 
@@ -38,12 +57,18 @@ TEST_RUNS = "test-runs.jsonl"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("controllers", nargs="*", help="names, run folders, or name=run,run for several seeds")
     parser.add_argument("--traces", action="append", metavar="PATH", help="a trace file or folder; may be repeated")
+    parser.add_argument(
+        "--every-set", action="store_true", help="test sets, what is held out of training sets, generated links"
+    )
     parser.add_argument("--ladder", action="append", metavar="PATH", help="a ladder file or folder; may be repeated")
     parser.add_argument(
         "--reference", metavar="NAME", help=f"compare with this one (default {REFERENCE}, where it plays)"
     )
     parser.add_argument("--qoe", default="linear", help="linear, scaled, log, hd, vmaf, psnr or ssim")
     parser.add_argument("--default-rule", action="store_true", help="our simulator instead of Pensieve's")
+    parser.add_argument(
+        "--buffer", type=float, metavar="S", help="how far ahead players download (default 60; live: a few seconds)"
+    )
     parser.add_argument("--noise", action="store_true", help="vary download times by 10 percent")
     options.add_jobs(parser)
     parser.add_argument("-o", "--out", default="runs/evaluate-abr", metavar="FOLDER", help="where results go")
@@ -64,13 +89,63 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.stream.data.ladders import read_ladder
     from reelrl.stream.data.pools import data_folder
 
+    if args.every_set and args.traces:
+        raise ConfigError(f"--every-set looks for sets itself, and --traces is {args.traces[0]}; give one of the two")
     folder = writable_folder(args.out)
     contestants = [abr.Contestant.parse(text) for text in args.controllers or _available()]
-    traces, label = _traces(args.traces)
     ladders = [read_ladder(path) for path in args.ladder or [data_folder("videos/envivio") or "nominal"]]
-    how = abr.EvaluationPlan(None if args.default_rule else "pensieve", args.noise, args.qoe, args.seed)
-    names = [contestant.name for contestant in contestants]
-    reference = _reference(args.reference, names)
+    reference = _reference(args.reference, [contestant.name for contestant in contestants])
+    if args.every_set:
+        return _every_set(args, folder, contestants, ladders, reference)
+    lines, facts = _evaluated(args, folder, *_traces(args.traces), contestants, ladders, reference)
+    if args.json:
+        output.as_json({"facts": facts, "lines": [abr.as_record(line) for line in lines]})
+    else:
+        print(abr.table(lines, reference))
+        output.line("page", folder / "index.html", "open it in a browser")
+    return 0
+
+
+def _every_set(
+    args: argparse.Namespace, folder: Path, contestants: list[Contestant], ladders: list[Ladder], reference: str | None
+) -> int:
+    """Each set for itself, then one table over all."""
+    import json
+    import re
+
+    from reelrl.storage.files import writable_folder, write_atomic
+    from reelrl.stream import evaluate as abr
+    from reelrl.stream.data.pools import evaluation_sets
+
+    found: dict[str, list[Line]] = {}
+    for label, traces in evaluation_sets().items():
+        part = writable_folder(own_path(folder / re.sub(r"[^\w.-]+", "-", label)))
+        found[label], _ = _evaluated(args, part, traces, label, contestants, ladders, reference)
+        if not args.json:
+            print(f"{label}: {len(traces)} traces\n{abr.table(found[label], reference)}\n", flush=True)
+    records = {label: [abr.as_record(line) for line in lines] for label, lines in found.items()}
+    write_atomic(own_path(folder / "sets.json"), json.dumps(records, indent=1) + "\n")
+    write_atomic(own_path(folder / "sets.md"), abr.markdown(found, reference))
+    if args.json:
+        output.as_json(records)
+    else:
+        output.line("table", folder / "sets.md")
+    return 0
+
+
+def _evaluated(
+    args: argparse.Namespace,
+    folder: Path,
+    traces: list[Trace],
+    label: str,
+    contestants: list[Contestant],
+    ladders: list[Ladder],
+    reference: str | None,
+) -> tuple[list[Line], dict[str, Any]]:
+    """One set: played, summed up, written, drawn, and logged if it is a test set."""
+    from reelrl.stream import evaluate as abr
+
+    how = abr.EvaluationPlan(None if args.default_rule else "pensieve", args.noise, args.qoe, args.seed, args.buffer)
     # A few hundred sessions take seconds; starting processes takes longer.
     sessions = len(traces) * len(ladders) * sum(len(contestant.members) for contestant in contestants)
     played = abr.play_all(contestants, traces, ladders, how, args.jobs if sessions > 3000 else 1)
@@ -83,6 +158,7 @@ def run(args: argparse.Namespace) -> int:
         "qoe": args.qoe,
         "rule": how.preset or "default",
         "noise": how.noise,
+        "buffer_s": "" if how.buffer_s is None else how.buffer_s,
         "seed": how.seed,
         "command": shlex.join(["reel", *sys.argv[1:]]),
         "note": args.note,
@@ -90,12 +166,7 @@ def run(args: argparse.Namespace) -> int:
     abr.write_records(folder, lines, played, facts)
     _draw(folder, lines, reference, facts, contestants, played, traces, ladders, how)
     _log_test_run(folder, args.log_run, traces, facts, lines)
-    if args.json:
-        output.as_json({"facts": facts, "lines": [abr.as_record(line) for line in lines]})
-    else:
-        print(abr.table(lines, reference))
-        output.line("page", folder / "index.html", "open it in a browser")
-    return 0
+    return lines, facts
 
 
 def _reference(asked: str | None, names: list[str]) -> str | None:
@@ -105,10 +176,11 @@ def _reference(asked: str | None, names: list[str]) -> str | None:
 
 
 def _available() -> list[str]:
-    """The built-in controllers; the shipped policy only where it is shipped."""
-    from reelrl.stream.controllers.weights import SHIPPED
+    """The built-in controllers; those that are trained only where their weights are shipped."""
+    from reelrl.stream.controllers.weights import COMYCO, FUGU, SCALE_FREE, SHIPPED
 
-    return [name for name in DEFAULT_CONTROLLERS if name != "ppo" or SHIPPED.exists()]
+    weights = {"ppo": SHIPPED, "scalefree": SCALE_FREE, "fugu": FUGU, "comyco": COMYCO}
+    return [name for name in DEFAULT_CONTROLLERS if name not in weights or weights[name].exists()]
 
 
 def _traces(given: list[str] | None) -> tuple[list[Trace], str]:
@@ -157,6 +229,7 @@ def _draw(
             preset=how.preset,
             noise=how.noise,
             qoe=how.qoe,
+            buffer_s=how.buffer_s,
             timeline=True,
         )
         sessions.append((session, middle))

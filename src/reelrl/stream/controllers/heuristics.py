@@ -1,4 +1,4 @@
-"""Controllers that need no planning and no learning: fixed, rate based, BBA, BOLA."""
+"""Controllers that need no planning and no learning: fixed, rate based, HYB, BBA, BOLA."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.errors import ConfigError
-from reelrl.stream.controllers.protocol import harmonic_mean, view
+from reelrl.stream.controllers.protocol import harmonic_mean, highest_below, view
 
 if TYPE_CHECKING:
     from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
@@ -53,7 +53,33 @@ class RateBased:
     def act(self, observation: Observation) -> int:
         """The rung."""
         kbps = self.safety * harmonic_mean(view(observation, self._video).throughputs, self.last) / 125.0
-        return max(int(np.searchsorted(self._video.bitrates_kbps, kbps, side="right")) - 1, 0)
+        return highest_below(self._video.bitrates_kbps, kbps)
+
+
+class Hyb:
+    """HYB: the highest rung that arrives, at the rate of the last five chunks, within a share of the buffer.
+
+    The rule that Oboe (SIGCOMM 2018) tunes: size / rate < `share` * buffer. A quarter is the share that Oboe names as
+    deployed.
+    """
+
+    privileged = False
+
+    def __init__(self, share: float = 0.25) -> None:
+        if not 0 < share <= 1:
+            raise ConfigError(f"hyb({share}): the download may take a share of the buffer, above 0 and at most 1")
+        self.share = share
+
+    def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
+        """Take the ladder."""
+        self._video = episode.video
+
+    def act(self, observation: Observation) -> int:
+        """The rung."""
+        seen = view(observation, self._video)
+        sizes = self._video.sizes_bytes[min(seen.next_chunk, self._video.chunks - 1)]
+        fits = np.flatnonzero(sizes < self.share * seen.buffer_s * harmonic_mean(seen.throughputs))
+        return int(fits[-1]) if len(fits) else 0
 
 
 class Bba:

@@ -15,6 +15,7 @@ from reelrl.stream.simulator.qoe import Qoe
 from reelrl.stream.simulator.rule import PENSIEVE, Rule
 
 Observation = npt.NDArray[np.float32]
+MOMENT_S = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,9 @@ class View:
     last_rung: int
     next_chunk: int
     throughputs: npt.NDArray[np.float64]  # bytes per second, oldest first, only what was measured
+    download_s: float  # of the last chunk, round trip included
+    request_buffer_s: float  # buffer when the last chunk was requested
+    slept_s: float  # how long the player waited after the last chunk, its buffer full
 
 
 def view(observation: Observation, video: Video) -> View:
@@ -56,11 +60,18 @@ def view(observation: Observation, video: Video) -> View:
     state = observation.astype(np.float64)
     share = state[0, -1] * video.bitrates_kbps[-1]
     measured = state[2][state[3] > 0]
+    buffer_s, before_s = (float(state[1, column] * BUFFER_NORM_FACTOR) for column in (-1, -2))
+    download_s = float(state[3, -1] * BUFFER_NORM_FACTOR)
+    # Nobody reports a sleep: it is what the buffer lacks. float32 leaves less than a millisecond of doubt.
+    slept_s = max(before_s - download_s, 0.0) + video.chunk_s - buffer_s
     return View(
-        buffer_s=float(state[1, -1] * BUFFER_NORM_FACTOR),
+        buffer_s=buffer_s,
         last_rung=int(np.abs(video.bitrates_kbps - share).argmin()),
         next_chunk=video.chunks - round(float(state[5, -1]) * video.chunks),
         throughputs=measured * B_IN_MB,
+        download_s=download_s,
+        request_buffer_s=before_s,
+        slept_s=slept_s if slept_s > MOMENT_S else 0.0,
     )
 
 
@@ -68,3 +79,37 @@ def harmonic_mean(throughputs: npt.NDArray[np.float64], last: int = 5) -> float:
     """The rate at which the last few chunks, had they been of one size, arrived."""
     recent = throughputs[-last:]
     return float(len(recent) / np.sum(1.0 / recent)) if len(recent) else 0.0
+
+
+class SmoothedRate:
+    """Throughput as dash.js and Sabre average it: the lower of a fast and a slow moving average, in bytes per second.
+
+    A chunk weighs as much as its download took. Both averages start at zero; dividing by the weight seen so far makes
+    up for that.
+    """
+
+    HALF_LIVES_S = (3.0, 8.0)
+
+    def __init__(self) -> None:
+        self._sums = [0.0, 0.0]
+        self._weight_s = 0.0
+
+    def push(self, bytes_per_s: float, weight_s: float) -> None:
+        """One more measurement."""
+        self._weight_s += weight_s
+        for index, half_life_s in enumerate(self.HALF_LIVES_S):
+            remaining = 0.5 ** (weight_s / half_life_s)
+            self._sums[index] = remaining * self._sums[index] + (1.0 - remaining) * bytes_per_s
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The estimate; zero before the first measurement."""
+        if not self._weight_s > 0:
+            return 0.0
+        parts = zip(self._sums, self.HALF_LIVES_S, strict=True)
+        return min(float(total / (1.0 - 0.5 ** (self._weight_s / half_life_s))) for total, half_life_s in parts)
+
+
+def highest_below(rates: npt.NDArray[np.float64], limit: float) -> int:
+    """The highest rung whose rate is not above `limit`; the lowest if all are."""
+    return max(int(np.searchsorted(rates, limit, side="right")) - 1, 0)

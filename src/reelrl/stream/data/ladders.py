@@ -83,6 +83,11 @@ class Ladder:
 
     def video(self, trace: Trace | None = None) -> Video:
         """The episode's numbers. What the ladder leaves open comes from the trace: median slot, one chunk per slot."""
+        if len(self.bitrates_kbps) < 2:
+            raise ContentError(
+                f"{self.name}: the ladder has 1 rung, {self.bitrates_kbps[0]:g} kbit/s, so there is nothing to choose; "
+                f"give 2 to {MAX_RUNGS}"
+            )
         chunk_s, chunks = self.chunk_s, self.chunks
         if self.sizes_bytes is not None:
             chunks = len(self.sizes_bytes)
@@ -160,7 +165,7 @@ def _from_document(name: str, document: Any) -> Ladder:
     quality = {key: _array(name, key, document[key], 2) for key in QUALITY_NAMES if key in document}
     chunks = document.get("chunks")
     if chunks is not None and (isinstance(chunks, bool) or not isinstance(chunks, int)):
-        raise ContentError(f"{name}: chunks = {shown(chunks)}; give a whole number")
+        raise ContentError(f"{name}: chunks = {shown(chunks)}; give a whole number, 1 to {MAX_SEGMENTS}")
     return Ladder(name, rates, None if chunk_s is None else _scalar(name, "chunk_s", chunk_s), table, quality, chunks)
 
 

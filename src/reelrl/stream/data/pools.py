@@ -81,6 +81,21 @@ def validation_pools(
     }
 
 
+def evaluation_sets() -> dict[str, list[Trace]]:
+    """Every set at hand to compare on: test sets, what is held out of each training set, generated links."""
+    sets: dict[str, list[Trace]] = {}
+    for part, label in (("traces/test", "test: {}"), ("traces/train", "held out of {}")):
+        folder = data_folder(part)
+        for source in sorted(path for path in folder.iterdir() if path.is_dir()) if folder else []:
+            traces = read_traces(source) if part.endswith("test") else recorded_traces("validation", source)
+            if traces:
+                sets[label.format(source.name)] = traces
+    rng = stream(2, "abr", "sets")
+    sets["generated mobile"] = [_mobile(rng) for _ in range(60)]
+    sets["generated outages"] = [_broken(_mobile(rng), rng) for _ in range(60)]
+    return sets
+
+
 def _pool(recorded: list[Trace], rng: np.random.Generator, count: int, outage_share: float) -> list[Trace]:
     links: list[Trace] = []
     for _ in range(count):

@@ -44,7 +44,8 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
     ## Arguments
     Traces and ladder may be paths, folders, parsed JSON or lists of these; without them, forty generated mobile links
     and Pensieve's rates. `preset="pensieve"` reproduces Pensieve's
-    simulator, quirks included; its noise and random start are on unless `noise=False`.
+    simulator, quirks included; its noise and random start are on unless `noise=False`. `buffer_s` is how far ahead the
+    player downloads: a minute, or a few seconds for live.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as a plain class attribute
@@ -65,8 +66,9 @@ class ABREnv(gymnasium.Env[Observation, np.int64]):
         random_start: bool | None = None,
         qoe: Qoe | str = "linear",
         state: str = "pensieve",
+        buffer_s: float | None = None,
     ) -> None:
-        rule = rules.named_rule(preset, noise=noise, queue_delay_ms=queue_delay_ms)
+        rule = rules.named_rule(preset, noise=noise, queue_delay_ms=queue_delay_ms, buffer_s=buffer_s)
         ladder = nominal_ladder() if video_path is None else read_ladder(video_path)
         noisy = rule.noise_low != rule.noise_high
         start = (preset == "pensieve" and noisy) if random_start is None else random_start

@@ -150,7 +150,8 @@ def check_deliverable(trace: Trace, video: Video, rule: rules.Rule) -> None:
     passes = largest / rule.payload / trace.bytes_per_pass + idle_ms / 1000.0 / trace.duration_s + 1.0
     if video.chunks < 2:
         raise ContentError(
-            f"{trace.name}: the video has {video.chunks} chunk, and the first is not a decision; give at least 2"
+            f"{trace.name}: the video has {video.chunks} chunk, and the first is not a decision; give a ladder "
+            "of 2 chunks or more (one that does not say has as many as the trace has slots)"
         )
     if not passes * len(trace) <= MAX_SLOT_VISITS:
         raise ContentError(

@@ -50,15 +50,22 @@ PENSIEVE = Rule(
 PRESETS = {"default": DEFAULT, "pensieve": PENSIEVE}
 
 
-def named_rule(preset: str | None, *, noise: bool | None = None, queue_delay_ms: float = 0.0) -> Rule:
-    """The rule of a preset. Pensieve's has noise unless told otherwise; asked of the default, noise is
-    Pensieve's too.
+def named_rule(
+    preset: str | None, *, noise: bool | None = None, queue_delay_ms: float = 0.0, buffer_s: float | None = None
+) -> Rule:
+    """The rule of a preset. Pensieve's has noise unless told otherwise; asked of the default, noise is Pensieve's too.
+
+    `buffer_s` is how far ahead a player downloads: a minute unless given, a few seconds for live.
     """
     rule = PRESETS.get(preset or "default")
     if rule is None:
         raise ConfigError(f"preset = {preset!r} is unknown; choose one of {', '.join(PRESETS)}")
     if not (math.isfinite(queue_delay_ms) and queue_delay_ms >= 0):
         raise ConfigError(f"queue_delay_ms = {queue_delay_ms}; it must be finite and 0 or more")
+    if buffer_s is not None:
+        if not (math.isfinite(buffer_s) and buffer_s > 0):
+            raise ConfigError(f"buffer_s = {buffer_s}; it must be finite and above 0")
+        rule = rule._replace(buffer_cap_ms=1000.0 * buffer_s)
     if noise is False:
         rule = rule._replace(noise_low=1.0, noise_high=1.0)
     elif noise:

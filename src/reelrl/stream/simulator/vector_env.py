@@ -49,10 +49,11 @@ class AbrVectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArr
         state: str = "pensieve",
         random_seed: int = RANDOM_SEED,
         infos: bool = True,
+        buffer_s: float | None = None,
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs = {num_envs}; at least 1 player is needed")
-        self.rule = rules.named_rule(preset, noise=noise, queue_delay_ms=queue_delay_ms)
+        self.rule = rules.named_rule(preset, noise=noise, queue_delay_ms=queue_delay_ms, buffer_s=buffer_s)
         self.traces = default_links() if traces is None else read_traces(traces)
         resolved = nominal_ladder() if ladder is None else read_ladder(ladder)
         self.video = resolved.video(self.traces[0] if len(self.traces) == 1 else None)

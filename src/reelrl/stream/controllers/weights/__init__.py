@@ -6,3 +6,5 @@ from pathlib import Path
 
 SHIPPED = Path(__file__).parent / "ppo.safetensors"
 SCALE_FREE = Path(__file__).parent / "scale-free.safetensors"
+FUGU = Path(__file__).parent / "fugu.safetensors"  # `reel fit abr fugu`
+COMYCO = Path(__file__).parent / "comyco.safetensors"  # `reel fit abr comyco`

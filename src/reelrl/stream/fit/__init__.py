@@ -1,0 +1,1 @@
+"""Nets of the learned baselines, fitted by supervised learning on links of the training pool."""
