@@ -1,4 +1,4 @@
-"""Traces in three formats and ladders in three: described, played by an environment and by controllers."""
+"""Traces in five formats and ladders in three: described, played by an environment and by controllers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _RATES = (300, 750, 1200, 1850, 2850, 4300)
 
-_CONTROLLERS = ("bba", "bola", "rate", "mpc", "robustmpc", "ppo")
+_CONTROLLERS = ("bba", "bola", "bola-e", "dashjs", "hyb", "l2a", "rate", "mpc", "robustmpc", "fugu", "comyco", "ppo")
 
 
 def make_sources(folder: Path) -> None:
@@ -30,6 +30,10 @@ def make_sources(folder: Path) -> None:
     (folder / "trace.json").write_text(json.dumps(slots))
     (folder / "trace.cooked").write_text("".join(f"{s}.5\t{rate / 1000}\n" for s, rate in enumerate(kbps)))
     (folder / "trace.mahimahi").write_text("".join(f"{5 * packet}\n" for packet in range(400)))
+    rows = [f"2024-05-01 12:00:{slot:02},{rate / 1000},20\n" for slot, rate in enumerate(kbps)]
+    (folder / "trace.csv").write_text("time,throughput,speed\n" + "".join(rows))
+    seconds = [{"sum": {"seconds": 1.0, "bits_per_second": 1000.0 * rate}} for rate in kbps]
+    (folder / "trace-iperf.json").write_text(json.dumps({"intervals": seconds}))
     sizes = [[rate * 500 + 37 * chunk for rate in _RATES] for chunk in range(8)]
     ladder = {"bitrates_kbps": _RATES, "chunk_s": 4.0, "sizes_bytes": sizes, "vmaf": [[40, 50, 60, 70, 80, 90]] * 8}
     (folder / "ladder.json").write_text(json.dumps(ladder))
