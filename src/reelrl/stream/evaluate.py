@@ -55,7 +55,7 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True)
-class Line:
+class SummaryRow:
     """One contestant, summed up; `best_share` is its part of what one reached that knew the future.
 
     `optimum`: it was shown in every session that nothing better was possible.
@@ -123,7 +123,7 @@ def scores(playbacks: list[Playback], members: int, field: str = "qoe") -> np.nd
 
 def summarise(
     contestants: Sequence[Contestant], played: dict[str, list[Playback]], reference: str | None = None
-) -> list[Line]:
+) -> list[SummaryRow]:
     """The table, best first. `reference` names the contestant that the others are compared with, pair by pair."""
     members = {contestant.name: len(contestant.members) for contestant in contestants}
     if reference is not None and reference not in members:
@@ -142,7 +142,7 @@ def summarise(
             for field in ("quality", "rebuffer", "smooth", "rebuffer_s", "switches")
         }
         lines.append(
-            Line(
+            SummaryRow(
                 name=name,
                 qoe=mean_interval(values),
                 median=float(np.median(values)),
@@ -157,12 +157,12 @@ def summarise(
     return sorted(lines, key=lambda line: -line.qoe.mean)
 
 
-def share_title(lines: list[Line]) -> str:
+def share_title(lines: list[SummaryRow]) -> str:
     """The head of the column of `best_share`: what it is a share of."""
     return "of optimum" if all(line.optimum for line in lines if line.privileged) else "of best found"
 
 
-def table(lines: list[Line], reference: str | None) -> str:
+def table(lines: list[SummaryRow], reference: str | None) -> str:
     """The summary as aligned text."""
     heads = [
         "controller",
@@ -184,14 +184,14 @@ def table(lines: list[Line], reference: str | None) -> str:
     )
 
 
-def _cells(line: Line, reference: str | None) -> list[str]:
+def _cells(line: SummaryRow, reference: str | None) -> list[str]:
     share = "" if line.best_share is None else f"{100 * line.best_share:.1f} %"
     numbers = [f"{value:.3f}" for value in (line.median, line.p10, line.quality, line.rebuffer, line.smooth)]
     cells = [line.title, str(line.qoe), *numbers, f"{line.rebuffer_s:.2f}", f"{line.switches:.1f}", share]
     return cells + ([str(line.paired) if line.paired else ""] if reference else [])
 
 
-def markdown(sets: dict[str, list[Line]], reference: str | None) -> str:
+def markdown(sets: dict[str, list[SummaryRow]], reference: str | None) -> str:
     """One table of every contestant on every set, for a page."""
     heads = ["set", "controller", "QoE", "median", "p10", "stall s", "switches", "share"]
     heads += [f"against {reference}, paired 95 %"] if reference else []
@@ -205,13 +205,15 @@ def markdown(sets: dict[str, list[Line]], reference: str | None) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def write_records(folder: Path, lines: list[Line], played: dict[str, list[Playback]], facts: dict[str, Any]) -> None:
+def write_records(
+    folder: Path, lines: list[SummaryRow], played: dict[str, list[Playback]], facts: dict[str, Any]
+) -> None:
     """sessions.csv with one row per session, summary.json with the table and how it was made."""
     rows = [playback.row() for playbacks in played.values() for playback in playbacks]
     record_files.write(folder, {"sessions": rows}, {"lines": [as_record(line) for line in lines]}, facts)
 
 
-def as_record(line: Line) -> dict[str, Any]:
+def as_record(line: SummaryRow) -> dict[str, Any]:
     """The line as plain data."""
     record = dict(vars(line))
     for key in ("qoe", "paired"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from reelrl.stream.data.traces import Trace
-    from reelrl.stream.evaluate import Line as Summed
+    from reelrl.stream.evaluate import SummaryRow
     from reelrl.stream.playback import Playback
 
     Points = list[tuple[float, float]]
@@ -45,7 +45,7 @@ _LIMITS = (
 
 def write_page(
     path: Path,
-    lines: Sequence[Summed],
+    lines: Sequence[SummaryRow],
     reference: str | None,
     facts: dict[str, Any],
     scores: Mapping[str, NDArray[np.float64]],
@@ -98,7 +98,7 @@ def write_trace_page(path: Path, traces: Sequence[Trace]) -> None:
     write_atomic(path, page.page(title, lead, [charts], kicker="reel traces"))
 
 
-def _headline(lines: Sequence[Summed], reference: str | None) -> tuple[str, str]:
+def _headline(lines: Sequence[SummaryRow], reference: str | None) -> tuple[str, str]:
     """Who is best and by how much, then how sure that is."""
     fair = [line for line in lines if not line.privileged] or list(lines)
     best = fair[0]
@@ -123,7 +123,7 @@ def _difference(interval: Interval) -> str:
     return f"{signed(interval.mean, 4)} [{signed(interval.low, 3)}, {signed(interval.high, 3)}]"
 
 
-def _stats(lines: Sequence[Summed], facts: dict[str, Any]) -> list[Stat]:
+def _stats(lines: Sequence[SummaryRow], facts: dict[str, Any]) -> list[Stat]:
     best = next((line for line in lines if not line.privileged), lines[0])
     found = [Stat(f"{best.qoe.mean:.3f}", f"QoE of {best.title}", f"95 % interval {_between(best.qoe)}")]
     if best.best_share is not None:
@@ -134,7 +134,7 @@ def _stats(lines: Sequence[Summed], facts: dict[str, Any]) -> list[Stat]:
     return found
 
 
-def _verdict(lines: Sequence[Summed], reference: str | None) -> Html:
+def _verdict(lines: Sequence[SummaryRow], reference: str | None) -> Html:
     if reference is None:
         rows = [Row(line.title, line.qoe, _figure(line.qoe)) for line in lines]
         chart = forest(rows, title="Mean QoE of each controller")
@@ -150,7 +150,7 @@ def _verdict(lines: Sequence[Summed], reference: str | None) -> Html:
     return page.section(f"Against {reference}", lead, page.figure(chart, caption))
 
 
-def _table(lines: Sequence[Summed], reference: str | None) -> Html:
+def _table(lines: Sequence[SummaryRow], reference: str | None) -> Html:
     heads = ["controller", "QoE [95 %]", *([f"against {reference} [95 %]"] if reference else [])]
     shares = any(line.best_share is not None for line in lines)
     heads += [share_title(list(lines))] if shares else []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from reelrl.stream.data.ladders import Ladder
     from reelrl.stream.data.traces import Trace
-    from reelrl.stream.evaluate import Contestant, EvaluationPlan, Line
+    from reelrl.stream.evaluate import Contestant, EvaluationPlan, SummaryRow
 
 DEFAULT_CONTROLLERS = (
     "lowest",
@@ -117,7 +117,7 @@ def _every_set(
     from reelrl.stream import evaluate as abr
     from reelrl.stream.data.pools import evaluation_sets
 
-    found: dict[str, list[Line]] = {}
+    found: dict[str, list[SummaryRow]] = {}
     for label, traces in evaluation_sets().items():
         part = writable_folder(own_path(folder / re.sub(r"[^\w.-]+", "-", label)))
         found[label], _ = _evaluated(args, part, traces, label, contestants, ladders, reference)
@@ -141,7 +141,7 @@ def _evaluated(
     contestants: list[Contestant],
     ladders: list[Ladder],
     reference: str | None,
-) -> tuple[list[Line], dict[str, Any]]:
+) -> tuple[list[SummaryRow], dict[str, Any]]:
     """One set: played, summed up, written, drawn, and logged if it is a test set."""
     from reelrl.stream import evaluate as abr
 
