@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_damaged_file_is_read_or_refused(seed: int, tmp_path: Path) -> None:
     chance = Random(seed)
-    numbers = np.random.default_rng(seed).standard_normal((40, 3))
+    numbers: Any = np.random.default_rng(seed).standard_normal((40, 3))
     whole = Labels(**dict.fromkeys(Labels.__dataclass_fields__, numbers)).to_bytes()
     path = tmp_path / "labels.npz"
     refused = 0
