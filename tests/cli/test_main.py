@@ -222,3 +222,16 @@ def test_a_former_option_may_stand_anywhere_and_hold_its_value() -> None:
     assert cli.without_aliases(typed) == [*typed[:-1], "--frame-reader=runs/0001"]
     other = ["train", "doom", "--eyes", "runs/0001"]
     assert cli.without_aliases(other) == other
+
+
+def test_an_interrupt_while_a_text_is_executed_exits_130_too(tmp_path: Path) -> None:
+    """As while a module of dataclasses is imported: Python, started with -m, would end itself by SIGINT instead."""
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\n"
+        "from reelrl.cli import main\n"
+        "main._dispatch = lambda arguments: exec('raise KeyboardInterrupt')\n"
+        "sys.exit(main.main([]))\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    child = subprocess.run([sys.executable, "-m", "interrupted"], env={**os.environ, "PYTHONPATH": path}, check=False)
+    assert child.returncode == 130

@@ -83,13 +83,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _complain(f"error  {extra}", FAILED)
     except Interrupted:  # the command has said what it saved
-        return INTERRUPTED
+        return _interrupted()
     except KeyboardInterrupt:
-        return _complain("stopped  interrupted by Ctrl+C or SIGTERM", INTERRUPTED)
+        _complain("stopped  interrupted by Ctrl+C or SIGTERM", INTERRUPTED)
+        return _interrupted()
     except BrokenPipeError:
         # The reader went away (`reel clips | head`). Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+
+
+def _interrupted() -> int:
+    """The status of an interrupted command, which Python must not replace.
+
+    Where Ctrl+C falls into the execution of a text (a dataclass is made from one while a module is imported), Python
+    remembers it, although it was caught, and at the end kills itself by SIGINT. It forgets when it executes another.
+    """
+    exec("")
+    return INTERRUPTED
 
 
 def _dispatch(arguments: list[str]) -> int:
