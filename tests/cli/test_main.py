@@ -19,6 +19,7 @@ from tests.waiting import HANG_S
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.fixture
