@@ -103,6 +103,7 @@ class Random:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*was trained:UserWarning")  # learned ones say so on ladders that are new to them
 @settings(max_examples=25, deadline=None)
 @given(
     trace=traces(),
@@ -114,7 +115,9 @@ def test_nobody_beats_the_optimum(trace: Trace, ladder: Ladder, qoe: str, preset
     plan = best_rungs(session_of(trace, ladder, qoe, preset), max_labels=200_000)
     video = ladder.video()
     ceiling = plan.total if plan.exact else plan.bound
-    names = [name for name in BITRATE_CONTROLLERS if name != "ppo" or video.rungs == 6]
+    # Some choose among six rungs, and one has no weights of its own.
+    left_out = {"pensieve-ppo", *(() if video.rungs == 6 else ("ppo", "comyco"))}
+    names = [name for name in BITRATE_CONTROLLERS if name not in left_out]
     others: list[Any] = [load_bitrate_controller(name) for name in [*names, "lowest(-1)", "mpc(3)"]] + [
         Random(),
         Random(),
