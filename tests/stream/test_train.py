@@ -183,7 +183,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("REELRL_DATA", raising=False)
-    short = [*SHORT, "--set", f"policy={policy}", "--set", "videos=12"]
+    short = [*SHORT, "--set", f"policy={policy}", "--set", "videos=12", "--set", "validate_every=2"]
     assert main(["train", "abr", "--runs", str(tmp_path / "whole"), *short]) == 0
     whole = RunFolder(tmp_path / "whole" / "0001")
 
