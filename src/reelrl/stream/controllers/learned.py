@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from reelrl.errors import CheckpointError, ConfigError, shown
+from reelrl.errors import CheckpointError, ConfigError
 from reelrl.runs.folder import RunFolder
-from reelrl.runs.policy_file import check_finite
-from reelrl.storage import tensor_file
-from reelrl.storage.files import write_atomic
-from reelrl.storage.plain_data import parse_object
-from reelrl.storage.regular_files import check_regular
+from reelrl.stream.controllers.actor_file import kind_of, load_actor, save_actor
 from reelrl.stream.controllers.network import MEMORY, AbrPolicy, remember, with_memory
 from reelrl.stream.controllers.weights import SHIPPED
 from reelrl.stream.data.ladders import PENSIEVE_CHUNK_S, PENSIEVE_KBPS
@@ -25,43 +20,18 @@ if TYPE_CHECKING:
     from reelrl.stream.controllers.protocol import Controller, EpisodeInfo, Observation
 
 BEST = "policy.safetensors"
-LARGEST_SIZE = 4096
 LADDER_TOLERANCE = 1.25
 """A rung's rate may differ by this factor from the one that a policy was trained for before it says so."""
 
 
 def save_policy(policy: AbrPolicy, path: Path, facts: dict[str, Any]) -> None:
     """Write the actor; `facts` (how it was trained, how it scored) go with it."""
-    tensors = {name: tensor.detach().cpu().numpy().copy() for name, tensor in policy.actor.state_dict().items()}
-    shape = {"rungs": policy.rungs, "hidden": policy.hidden, "columns": policy.columns}
-    write_atomic(path, tensor_file.to_bytes(tensors, {"shape": json.dumps(shape), "facts": json.dumps(facts)}))
+    save_actor(policy.actor, path, {"rungs": policy.rungs, "hidden": policy.hidden, "columns": policy.columns}, facts)
 
 
 def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:
     """The policy in a file, and the facts saved with it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        check_regular(path, follow_links=True)
-        with safe_open(path, "np") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
-        shape, facts = parse_object(metadata["shape"]), parse_object(metadata["facts"])
-        check_finite(tensors)
-        policy = AbrPolicy(*(_size(shape, name) for name in ("rungs", "columns", "hidden")))
-        policy.actor.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-        raise CheckpointError(f"{path} holds no controller ({reason}); give one that `reel train abr` saved") from error
-    return policy, facts
-
-
-def _size(shape: dict[str, Any], name: str) -> int:
-    # Bounded before a network of that size is made: the weights are compared only afterwards.
-    value = shape[name]
-    if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
-        raise ValueError(f"{name} is {shown(value)}, not 1 to {LARGEST_SIZE}")
-    return value
+    return load_actor(path, "controller", AbrPolicy, ("rungs", "columns", "hidden"))
 
 
 def _policy_path(place: Path) -> Path:
@@ -76,10 +46,10 @@ def _policy_path(place: Path) -> Path:
 
 def load_learned(place: str | Path) -> Controller:
     """The controller in a policy file or a run of `reel train abr`, of whichever kind it is."""
-    from reelrl.stream.scalefree.controller import ScaleFree, is_scale_free
+    from reelrl.stream.scalefree.controller import KIND, ScaleFree
 
     path = _policy_path(Path(place))
-    return ScaleFree(path=path) if is_scale_free(path) else Learned(path)
+    return ScaleFree(path=path) if kind_of(path) == KIND else Learned(path)
 
 
 class Learned:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from pathlib import Path
@@ -11,12 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from reelrl.errors import CheckpointError, ConfigError, shown
-from reelrl.runs.policy_file import check_finite
-from reelrl.storage import tensor_file
-from reelrl.storage.files import write_atomic
-from reelrl.storage.plain_data import parse_object
-from reelrl.storage.regular_files import check_regular
+from reelrl.errors import ConfigError
+from reelrl.stream.controllers.actor_file import load_actor, save_actor
 from reelrl.stream.controllers.protocol import view
 from reelrl.stream.controllers.weights import SCALE_FREE
 from reelrl.stream.scalefree.features import AHEAD, MEMORY_S, Offer, Player, features, measured, no_history
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
     from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
 
 KIND = "scale-free"
-LARGEST_SIZE = 4096
 CAUTION = 2.0
 RESTLESS = 0.35
 """The deviation of the log rate, over two minutes, from which a link counts as restless."""
@@ -45,50 +39,12 @@ TRAINED_ON = {
 
 def save_scale_free(policy: ScaleFreePolicy, path: Path, facts: dict[str, Any]) -> None:
     """Write the actor; `facts` (how it was trained, how it scored) go with it."""
-    tensors = {name: tensor.detach().cpu().numpy().copy() for name, tensor in policy.actor.state_dict().items()}
-    shape = {"kind": KIND, "hidden": policy.hidden, "rung_hidden": policy.rung_hidden}
-    write_atomic(path, tensor_file.to_bytes(tensors, {"shape": json.dumps(shape), "facts": json.dumps(facts)}))
+    save_actor(policy.actor, path, {"kind": KIND, "hidden": policy.hidden, "rung_hidden": policy.rung_hidden}, facts)
 
 
 def load_scale_free(path: Path) -> tuple[ScaleFreePolicy, dict[str, Any]]:
     """The policy in a file, and the facts saved with it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        check_regular(path, follow_links=True)
-        with safe_open(path, "np") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
-        shape, facts = parse_object(metadata["shape"]), parse_object(metadata["facts"])
-        check_finite(tensors)
-        policy = ScaleFreePolicy(*(_size(shape, name) for name in ("hidden", "rung_hidden")))
-        policy.actor.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-        raise CheckpointError(
-            f"{path} holds no scale-free controller ({reason}); give one that `reel train abr` saved"
-        ) from error
-    return policy, facts
-
-
-def is_scale_free(path: Path) -> bool:
-    """Whether a policy file says that it is of this kind; what is no such file at all is for its loader to refuse."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        check_regular(path, follow_links=True)
-        with safe_open(path, "np") as file:
-            return parse_object((file.metadata() or {})["shape"]).get("kind") == KIND
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError):
-        return False
-
-
-def _size(shape: dict[str, Any], name: str) -> int:
-    # Bounded before a network of that size is made: the weights are compared only afterwards.
-    value = shape[name]
-    if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
-        raise ValueError(f"{name} is {shown(value)}, not 1 to {LARGEST_SIZE}")
-    return value
+    return load_actor(path, "scale-free controller", ScaleFreePolicy, ("hidden", "rung_hidden"))
 
 
 class ScaleFree:
