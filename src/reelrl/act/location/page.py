@@ -36,8 +36,8 @@ _METHOD = (
     "A place is a label: 1 while a living mate, or enemy, is in it. Macro AP is the mean of the average precision over "
     "places. F1 is at thresholds chosen place by place on validation matches, and at 0.5. Calibration error is the "
     "mean distance between an answer and how often such answers come true. Intervals are 95 % bootstrap: matches are "
-    "drawn again, and so are seeds; differences are on the same drawings. Baselines of sightings are told by the game "
-    "the exact place of whoever is on screen, and of who watches; the oracle is told of everybody. Those of the frame "
+    "drawn again, and so are seeds; differences are on the same drawings. Baselines of sightings are given by the game "
+    "the exact place of whoever is on screen, and of who watches; the oracle knows of everybody. Those of the frame "
     "reader get what the net's own reader has read."
 )
 _LIMITS = (
@@ -91,7 +91,7 @@ def _headline(evaluation: Evaluation, matches: int) -> tuple[str, str]:
 
 
 def _strongest(evaluation: Evaluation, views: str) -> str:
-    """The best baseline that is not told everything."""
+    """The best baseline that does not know everything."""
     others = [name for name in evaluation.contestants(views) if name not in (*evaluation.nets, ORACLE)]
     return max(others, key=lambda name: evaluation.interval(views, name, ALL_HEADS, "macro_ap").mean)
 
