@@ -224,13 +224,13 @@ def test_players_go_on_exactly_where_they_were_saved() -> None:
             torch.testing.assert_close(a, b, rtol=0.0, atol=0.0)
 
 
-@pytest.mark.parametrize("rungs", [1, 2, 6, 16])
+@pytest.mark.parametrize("rungs", [2, 6, 16])
 def test_any_number_of_rungs_can_be_played(rungs: int, policy_file: Path) -> None:
     ladder = nominal_ladder(bitrates_kbps=[300.0 * 1.4**k for k in range(rungs)], chunk_s=2.0, chunks=12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = play(ScaleFree(path=policy_file), links(1)[0], ladder, seed=0) if rungs > 1 else None
-    assert session is None or np.isfinite(session.qoe)
+        session = play(ScaleFree(path=policy_file), links(3)[0], ladder, seed=0)
+    assert np.isfinite(session.qoe)
 
 
 def test_outside_its_training_it_says_so_once(policy_file: Path) -> None:
