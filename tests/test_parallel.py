@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from reelrl.parallel import Executor
 
+pytestmark = pytest.mark.slow
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 
 

@@ -55,7 +55,7 @@ def share_right(act: Any, options: tuple[int, ...] = (4, 4, 4)) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 @pytest.mark.parametrize("settings", [PPO, DQN], ids=["ppo", "dqn"])
 def test_a_bandit_with_known_answers_is_solved(settings: LearnerSettings, seed: int) -> None:
     model = trained(settings, Bandit(), 5000, seed, *(Bandit() for _ in range(7)))

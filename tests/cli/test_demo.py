@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from reelrl.encode import Encoded
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 8
 CLIP = "generated:street?size=160x128&seed=1"
 ARGUMENTS = ["demo", "--clip", CLIP, "--frames", str(FRAMES)]
@@ -45,7 +47,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return folder, json.loads(child.stdout)
 
 
-@pytest.mark.slow
 def test_the_page_is_whole_and_fetches_nothing_from_outside(made: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = made
     markup = (folder / "index.html").read_text(encoding="utf-8")
@@ -118,7 +119,6 @@ def test_a_clip_without_motion_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "reelrl.cli.main", "demo", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:

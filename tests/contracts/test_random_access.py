@@ -28,6 +28,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from reelrl.encode.codecs.packet import Packet
 
+pytestmark = pytest.mark.slow
+
 BACKENDS = [backend for backend, structure in STRUCTURES if structure == "random_access"]
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 each_thread_count = pytest.mark.parametrize("threads", [1, 2, 4])

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from reelrl.encode.codecs.session import Session
     from reelrl.encode.codecs.whole_clip import Decision
 
+pytestmark = pytest.mark.slow
+
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 each_structure = pytest.mark.parametrize(("backend", "structure"), STRUCTURES)
 each_kind = pytest.mark.parametrize("kind", [EncoderSession, WorkerSession])

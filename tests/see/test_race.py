@@ -210,6 +210,7 @@ def test_an_interrupted_race_is_saved_where_it_stands_and_goes_on_to_the_same_bi
     assert all_files(tmp_path / "broken") == all_files(whole)
 
 
+@pytest.mark.long
 def test_a_race_that_is_killed_goes_on_to_the_same_bits(whole: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     state = broken / "race.state"

@@ -11,6 +11,8 @@ from reelrl.content.feeds.kinds import Position, open_feed
 from reelrl.content.feeds.process import FeedProcess
 from reelrl.errors import ReelError
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_game_is_shown_and_can_be_come_back_to_to_the_same_bytes() -> None:
     shots = list(islice(open_feed("doom:nine_rooms", seed=4).shots(), 12))

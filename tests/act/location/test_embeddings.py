@@ -20,6 +20,8 @@ from tests.act.location.written_matches import HEIGHT, PLAN, WIDTH, write_matche
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = SampleSettings(frames=3, stride=2, ahead_s=1.0)
 CNN = VideoEncoderSettings(model_type="cnn", channels=(4,), embed_dim=8, freeze_backbone=True)
 FRAMES = VideoEncoderSettings(model_type="video-transformer", embed_dim=8, patch=8, depth=1, freeze_backbone=True)

@@ -102,6 +102,7 @@ def test_a_split_that_does_not_exist_is_told(world: Path, capsys: pytest.Capture
     assert "give test or val" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_embeddings_may_be_all_there_is(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = str(tmp_path / "kept")
     assert evaluate(world, ["0001"], "--embeddings", kept, "--precomputed") == 1

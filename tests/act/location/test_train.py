@@ -26,6 +26,8 @@ from tests.act.location.written_matches import HEIGHT, WIDTH, write_matches
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 NET = LocationNetSettings(
     num_places=1,
     embed_dim=1,
@@ -73,7 +75,6 @@ def trainer_of(settings: LocationTraining, root: Path, seed: int = 0) -> Locatio
     return LocationTrainer(scenes.settings, seed, run, scenes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("encoder", [FROZEN, LEARNS], ids=["embeddings", "video"])
 def test_the_net_learns_what_the_rooms_tell(folder: Path, tmp_path: Path, encoder: VideoEncoderSettings) -> None:
     """Colours tell every player's own room: with everybody watching, the rooms that hold somebody."""
@@ -88,7 +89,6 @@ def test_the_net_learns_what_the_rooms_tell(folder: Path, tmp_path: Path, encode
     assert mean_precision(said["mates_now"], truth["mates_now"]) > 0.9 > truth["mates_now"].mean()
 
 
-@pytest.mark.slow
 def test_a_resumed_training_ends_with_the_same_bits(folder: Path, tmp_path: Path) -> None:
     whole = trainer_of(settings_of(folder), tmp_path / "whole")
     whole.train()

@@ -18,6 +18,8 @@ from tests.act.marl.small_training import small_training
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 FRAMES = {"model_type": "video-transformer", "embed_dim": 8, "heads": 2, "depth": 1, "freeze_backbone": True}
 
 

@@ -153,6 +153,7 @@ def test_teams_play_the_same_match(trained: tuple[DoomExperiment, Path]) -> None
     assert [episode.steps for episode in episodes] == [8] * 4
 
 
+@pytest.mark.long
 def test_matches_are_the_same_in_one_process_and_in_two(trained: tuple[DoomExperiment, Path]) -> None:
     run = RunFolder(trained[1])
     one, two = (play_all(run, [*BASELINES, str(run.folder)], 2, seed=5, jobs=jobs) for jobs in (1, 2))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from reelrl.act.recording.manifest import Split
 
+pytestmark = pytest.mark.slow
+
 ROWS = 35
 HUES = {
     0: (0.3, 1.0, 0.3), 1: (1.0, 0.1, 0.1), 2: (0.1, 0.1, 1.0),  # players; the fourth is white
@@ -64,7 +66,6 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_views_and_labels_are_those_of_the_match(folder: Path) -> None:
     """The engines of two players repeat a match, so it can be played again and compared."""
     data = MatchData.open(folder)
@@ -86,13 +87,11 @@ def test_views_and_labels_are_those_of_the_match(folder: Path) -> None:
     match.close()
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
     collect(tmp_path)
     assert MatchData.open(tmp_path).matches == MatchData.open(folder).matches
 
 
-@pytest.mark.slow
 def test_rows_are_skip_tics_apart_and_everybody_is_somewhere(two: Path) -> None:
     data = MatchData.open(two)
     labels = data.match("haunted_rooms-0000").labels
@@ -106,7 +105,6 @@ def test_rows_are_skip_tics_apart_and_everybody_is_somewhere(two: Path) -> None:
     assert (walked > 500).all(), "more than a room's length"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("players", [2, 4])
 def test_whoever_is_seen_stands_where_one_looks(two: Path, four: Path, players: int) -> None:
     labels = MatchData.open(two if players == 2 else four).match("haunted_rooms-0000").labels
@@ -123,7 +121,6 @@ def test_whoever_is_seen_stands_where_one_looks(two: Path, four: Path, players: 
     assert not (labels.sees_enemy & ~labels.enemy_alive[:, None]).any(), "the dead are no enemies"
 
 
-@pytest.mark.slow
 def test_everybody_is_known_by_colour(two: Path) -> None:
     """Of those who are near and alone on a screen, most have the colour of their number."""
     match = MatchData.open(two).match("haunted_rooms-0000")
@@ -173,7 +170,6 @@ def test_a_clip_is_decoded_from_the_nearest_key_frame(two: Path) -> None:
         assert video.decoded - before <= KEY_INTERVAL + 8
 
 
-@pytest.mark.slow
 def test_only_what_is_missing_is_added_and_the_split_stays(own: Path) -> None:
     before = (own / "matches/haunted_rooms-0000/labels.npz").stat()
     assert [each.entry.id for each in collect(own, 2)] == ["haunted_rooms-0001"]
@@ -219,7 +215,6 @@ def test_matches_that_lost_their_manifest_are_left_alone(own: Path) -> None:
     assert (own / "matches/haunted_rooms-0000/labels.npz").exists()
 
 
-@pytest.mark.slow
 def test_a_match_whose_folder_was_removed_is_played_again(own: Path) -> None:
     shutil.rmtree(own / "matches/haunted_rooms-0000")
     assert [each.entry.id for each in collect(own, 1)] == ["haunted_rooms-0000"]

@@ -21,6 +21,8 @@ from reelrl.errors import CheckpointError, ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 CLIP = ClipShape(frames=2, channels=3, height=36, width=48)
 SMALL = {"embed_dim": 16, "heads": 2, "depth": 1, "channels": [4, 8]}
 VIT: dict[str, Any] = {
@@ -67,7 +69,6 @@ def tiny_weights(name: str, folder: Path) -> str:
     return str(folder)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["siglip", "siglip2", "clip", "dinov2", "vivit", "timesformer", "videomae", "vjepa2"])
 @pytest.mark.filterwarnings("ignore")  # what transformers says of its own models
 def test_hub_encoders_load_from_a_folder(name: str, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return report | {"printed": printed.getvalue()}
 
 
+@pytest.mark.long
 def test_weights_are_compared_seed_by_seed_and_trained_once(compared: dict[str, Any]) -> None:
     assert compared["printed"].count("done   step 12") == 3  # one of the four was there already
     assert "above 0" in compared["printed"]

@@ -17,13 +17,14 @@ from tests.waiting import HANG_S, until
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["own_cache"]
 
 CLIPS = ["generated:street?size=128x96&frames=12", "generated:talk?size=128x96&frames=12"]
 QUICK = ["--clips", *CLIPS, "--qps", "30,38,46,54", "--preset", "10", "--keyint", "33"]
 
 
-@pytest.mark.slow
 def test_the_command_from_clips_to_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, baseline = tmp_path / "out", tmp_path / "crf.json"
     wanted = ["--only", "crf-replay", "--jobs", "1", "--out", str(out), "--baseline", str(baseline)]
@@ -64,7 +65,6 @@ def test_what_cannot_be_is_refused(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
 def test_killed_with_all_its_processes_it_goes_on_where_it_stood(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "reelrl.cli.main", "evaluate", "minigop", *QUICK, "--only", "vbr1"]

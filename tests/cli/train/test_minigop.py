@@ -29,6 +29,8 @@ from reelrl.runs.folder import RunFolder
 from reelrl.runs.policy_file import Policy
 from tests.runs.outcome import outcome
 
+pytestmark = pytest.mark.slow
+
 CLIPS = ["generated:cuts?size=64x64&frames=40", "generated:street?size=64x64&frames=36"]
 QUICK = ["--base", "none", "--set", "preset=12", "--set", "sac.starts=4", "--set", "sac.batch_size=4"]
 QUICK += ["--set", "sac.hidden=[8]", "--set", "qps=[40,44]"]
@@ -62,7 +64,6 @@ def frames_in(path: Path) -> int:
         return sum(1 for _ in container.decode(video=0))
 
 
-@pytest.mark.slow
 def test_a_training_leaves_a_policy_checkpoints_and_figures(tmp_path: Path) -> None:
     assert clips(tmp_path, "--epochs", "3", "--ckpt-interval", "2", "--ckpt_dir", str(tmp_path / "kept")) == 0
     run = RunFolder(tmp_path / "0001")
@@ -83,7 +84,6 @@ def test_a_training_leaves_a_policy_checkpoints_and_figures(tmp_path: Path) -> N
     assert played.think_s / len(played.deltas) < 1e-3
 
 
-@pytest.mark.slow
 def test_stopped_by_ctrl_c_and_resumed_equals_the_uninterrupted_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,7 +104,6 @@ def test_stopped_by_ctrl_c_and_resumed_equals_the_uninterrupted_run(
     assert outcome(RunFolder(tmp_path / "halves" / "0001")) == outcome(RunFolder(tmp_path / "whole" / "0001"))
 
 
-@pytest.mark.slow
 def test_a_loaded_checkpoint_with_its_buffer_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     assert clips(tmp_path / "whole", "--epochs", "2", "--save-replay-buffer", "--ckpt-interval", "1") == 0
     first = tmp_path / "whole" / "0001-minigop-sac" / "artifacts" / "checkpoint_epoch_1.pt"
@@ -142,7 +141,6 @@ def test_a_data_set_is_coded_by_stem_and_missing_logs_are_made(tmp_path: Path, r
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".csv", ".ivf"]
 
 
-@pytest.mark.slow
 def test_a_foreign_encoder_is_trained_through_its_folder(tmp_path: Path, raw: Path) -> None:
     encoder = str(Path(sys.executable).parent / "reel-encoder")
     flags = (

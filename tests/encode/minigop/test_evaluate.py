@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
 
+pytestmark = pytest.mark.slow
+
 QUICK = EncoderSettings(preset=10, keyint=33)
 REPLAY = MiniGopContestant.parse("replay=crf-replay")
 
@@ -57,7 +59,6 @@ def of(name: str, goal: str = "vbr") -> list[RatePoint]:
     return [point for point in points(goal) if point.contestant == name]
 
 
-@pytest.mark.slow
 def test_everybody_meets_every_clip_at_every_rate() -> None:
     assert {point.contestant for point in points()} == {"vbr1", "vbr2", "crf", "replay"}
     assert len({(p.contestant, p.clip, p.qp) for p in points()}) == len(points()) == 4 * 2 * 4
@@ -75,7 +76,6 @@ def test_passes_are_counted_with_the_first_and_the_probe() -> None:
     assert passes == {"crf": 1, "vbr1": 1, "vbr2": 2, "replay": 2}
 
 
-@pytest.mark.slow
 def test_low_delay_knows_the_encoders_cbr_with_the_mini_gops_it_takes() -> None:
     assert {point.contestant: point.passes for point in points("cbr")} == {"cbr": 1, "crf": 1, "replay": 1}
     assert "mini-GOPs of 4" in minigop_modes.MODES["cbr"].note
@@ -88,7 +88,6 @@ def test_an_evaluation_that_was_killed_goes_on_where_it_stood(monkeypatch: pytes
     assert tuple(encode_all([REPLAY], clips(), protocol())) == first
 
 
-@pytest.mark.slow
 def test_processes_give_the_same_as_one() -> None:
     assert tuple(encode_all([REPLAY], clips(), protocol(), jobs=2)) == points()
 
@@ -109,7 +108,6 @@ def test_quality_is_that_of_the_decoded_pictures() -> None:
     assert minigop_modes.crf_encode(clips()[0], settings, 38).sse_y == errors
 
 
-@pytest.mark.slow
 def test_everybody_is_compared_with_every_anchor_but_itself() -> None:
     found = {(r.contestant, r.anchor) for r in clip_results(points(), "vbr", ["psnr_y"])}
     anchors = {"vbr1", "vbr2", "crf"}

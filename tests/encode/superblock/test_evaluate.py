@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from reelrl.encode.superblock.evaluate import EncodePoint
 
+pytestmark = pytest.mark.slow
+
 METRICS = ("psnr_y", "ssim_db")
 QUICK = SuperblockEvaluationPlan(qps=(28, 36, 44, 52), frames=3, metrics=METRICS)
 NAMES = ("zero-map", "random-map", "crf", "crf:aq-mode=3")
@@ -59,7 +61,6 @@ def test_anchors_are_encoded_though_nobody_named_them() -> None:
     assert names == ["crf", "crf:aq-mode=1"]
 
 
-@pytest.mark.slow
 def test_every_contestant_meets_every_clip_at_every_qp() -> None:
     seen = {(point.contestant, point.clip, point.qp) for point in points()}
     assert len(seen) == len(points()) == 2 * 4 * (len(NAMES) + 1)
@@ -81,7 +82,6 @@ def test_an_evaluation_that_was_killed_goes_on_where_it_stood(monkeypatch: pytes
     assert tuple(encode_all(everyone(), [scene(frames=4), scene("talk", frames=4)], QUICK)) == first
 
 
-@pytest.mark.slow
 def test_processes_give_the_same_as_one() -> None:
     assert tuple(encode_all(everyone(), [scene(frames=4), scene("talk", frames=4)], QUICK, jobs=2)) == points()
 
@@ -169,7 +169,6 @@ def test_qps_are_checked() -> None:
         SuperblockEvaluationPlan(qps=(30,))
 
 
-@pytest.mark.slow
 def test_the_commands_from_fit_to_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clips = ["generated:street?size=128x96&frames=9", "generated:talk?size=128x96&frames=9"]
     policy, out = str(tmp_path / "centre.yaml"), tmp_path / "out"

@@ -40,6 +40,7 @@ def test_the_centre_of_mass_of_averages_is_the_place(kernel: int, place: int, br
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_small_picture_can_be_read_from_the_finest_embedding_by_one_layer() -> None:
     """Two like learners, one of whom is asked for it; a reader is fitted to each afterwards, in the same way."""
 

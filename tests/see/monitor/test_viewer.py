@@ -124,6 +124,7 @@ def test_a_client_that_does_not_read_costs_the_learner_nothing(viewer: Viewer, r
     reader.close()
 
 
+@pytest.mark.slow
 def test_a_client_that_takes_no_message_is_let_go() -> None:
     with LiveServer("page", 0) as server:
         stuck = Client(server.url, buffer=4096)

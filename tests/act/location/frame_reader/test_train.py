@@ -113,6 +113,7 @@ def test_bodies_are_where_the_field_of_view_has_them() -> None:
     assert turned[0, 1].mean() == pytest.approx(128)
 
 
+@pytest.mark.long
 def test_decoding_in_two_processes_gives_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

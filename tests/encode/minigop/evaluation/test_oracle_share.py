@@ -65,6 +65,7 @@ def test_a_share_needs_one_oracle_and_a_base_that_is_there() -> None:
         oracle_of([model, search], "rate-mode")
 
 
+@pytest.mark.long
 def test_a_rule_is_fitted_without_each_source_and_evaluated_beside_the_search(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
