@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RECIPES = [f"generated:{style}?size=64x48&frames=12" for style in STYLES]
-RECIPES += [f"atari:{game}?frames=12&fps=30" for game in GAMES]
 RECIPES += ["atari:Pong?frames=5&scale=2&seed=9"]
+PLAYED = [pytest.param(f"atari:{game}?frames=12&fps=30", marks=pytest.mark.slow) for game in GAMES]
 FILES = ["y4m", "yuv", "mkv", "ivf"]
 
 
-@pytest.fixture(scope="module", params=[*RECIPES, *FILES, "memory", "window"])
+@pytest.fixture(scope="module", params=[*RECIPES, *PLAYED, *FILES, "memory", "window"])
 def clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, av1_packets: list[bytes]) -> Clip:
     if ":" in request.param:
         return open_clip(request.param)
@@ -78,7 +78,7 @@ def test_its_frames_differ_from_each_other(clip: Clip) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [*RECIPES, *PLAYED])
 def test_a_name_opens_the_clip_again(name: str) -> None:
     clip = open_clip(name)
     again = open_clip(clip.name)

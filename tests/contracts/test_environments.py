@@ -61,6 +61,7 @@ def test_every_registered_environment_is_here() -> None:
     assert {identifier for identifier, _ in VARIANTS} == set(names.ENVIRONMENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identifier", names.ENVIRONMENTS)
 def test_every_id_is_made_without_arguments_and_without_an_import(identifier: str) -> None:
     """Gymnasium imports what stands before the colon."""
@@ -88,6 +89,7 @@ def test_stable_baselines_has_nothing_to_say(env: gymnasium.Env[Any, Any]) -> No
         checker.check_env(env.unwrapped, warn=True)
 
 
+@pytest.mark.slow
 def test_the_same_seed_and_actions_give_the_same_episode(env: gymnasium.Env[Any, Any]) -> None:
     def episode() -> list[Any]:
         observation, _ = env.reset(seed=5)

@@ -108,6 +108,7 @@ def test_the_command_line_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
         assert "third" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_nothing_asks_for_a_backends_name() -> None:
     """Comparing it with a word is how the same knowledge comes to lie in two places."""
     asked = []

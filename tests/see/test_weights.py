@@ -40,6 +40,7 @@ def test_weights_that_are_not_finite_are_refused_and_none_is_taken(tmp_path: Pat
     assert all(torch.equal(before[name], value) for name, value in ours.state_dict().items())
 
 
+@pytest.mark.slow
 def test_a_damaged_pickle_is_refused_or_gives_weights(tmp_path: Path) -> None:
     whole = tmp_path / "whole.pth"
     torch.save(model().state_dict(), whole)

@@ -34,6 +34,7 @@ def test_the_map_found_saves_what_it_says() -> None:
         assert best.percent == pytest.approx(mapped - rest, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_search_never_ends_worse_than_it_began() -> None:
     for best in results():
         assert best.percent <= best.combined <= best.simple <= 0
