@@ -105,6 +105,16 @@ def cache_of_this_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         yield
 
 
+@pytest.fixture(autouse=True)
+def ordinary_priority() -> Iterator[None]:
+    """A test that leaves its thread in the real-time class lets all that its worker runs later starve the machine."""
+    yield
+    left_in = os.sched_getscheduler(0)
+    if left_in != os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        pytest.fail(f"the test leaves its thread in scheduling class {left_in}; encode inside normal_scheduling()")
+
+
 @pytest.fixture
 def run_root(tmp_path: Path) -> Path:
     """An empty folder for runs."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reelrl.content.clip import Clip
 from reelrl.content.frame import Frame, frame_bytes
+from reelrl.encode.codecs.scheduling import normal_scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +62,8 @@ def encode(
 ) -> Path:
     """Encode frames with PyAV; the container is chosen by the suffix."""
     frames = list(frames)
-    with av.open(str(path), "w", options=container_options or {}) as container:
+    # As root libsvtav1 would put this thread, and all that is started after it, into the real-time class.
+    with normal_scheduling(), av.open(str(path), "w", options=container_options or {}) as container:
         stream = cast("VideoStream", container.add_stream(codec, rate=fps, options=options or {}))
         stream.width, stream.height, stream.pix_fmt = frames[0].width, frames[0].height, pixel_format
         for frame in frames:
