@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
+    from reelrl.content.read.carried import Carried
     from reelrl.encode.file.job import EncodeJob
     from reelrl.encode.minigop.source.in_process import InProcessSource
 
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
     add("--threads", type=int, default=1, metavar="N", help="of the encoder (default 1)")
     add("--frames", type=int, metavar="N", help="only the first N frames")
+    add("--video-only", action="store_true", help="leave out audio, subtitles, chapters, attachments and tags")
     add("--compare", action="store_true", help="also encode with the encoder's own rate control, and say who won")
     add("--export-qpfile", metavar="FILE", help="also write the QP of each picture, for SVT-AV1's own program")
     add("--export-zones", metavar="FILE", help="also write the decisions as zones for Av1an")
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
     begin_s = time.monotonic()
     _check_output(Path(args.output))
-    job, watch = _job(args)
+    job, watch, carried = _job(args)
     # Before the first pass: a clip that is read and written at once would be lost.
     for path in (args.output, args.export_qpfile, args.export_zones):
         refuse_overwriting(path, *job.clip.files)
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     source, done = job.steered(policy, args.seed, watch.phase)
     _export(source, args)
     encoded = Encoded(job.clip, job.settings, done.packets)
-    encoded.save(args.output)
+    left_out = encoded.save(args.output, carried)
     facts: dict[str, Any] = {
         "output": args.output,
         "policy": policy,
@@ -77,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         **_figures(encoded, done.episode.kbps),
         "seconds": time.monotonic() - begin_s,
         "deltas": list(done.deltas),
+        "left_out": left_out,
     }
     if args.compare:
         # At the rate that was the target, not the one that was spent: both are then off by their own error.
@@ -119,8 +122,10 @@ def _check_output(path: Path) -> None:
         raise ContentError(f"cannot write {path}: there is no folder {path.parent}; make it, or choose another")
 
 
-def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress]:
+def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress, Carried]:
+    from reelrl.content.read.carried import carried_by
     from reelrl.content.sources import open_clip
+    from reelrl.encode.file.colour import colour_options
     from reelrl.encode.file.job import EncodeJob
     from reelrl.encode.minigop.source.in_process import LOW_DELAY, RANDOM_ACCESS
 
@@ -129,15 +134,22 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress]:
     clip = open_clip(args.clip)
     if args.frames:
         clip = clip.window(0, min(args.frames, clip.frame_count))
+    carried = carried_by(clip, video_only=args.video_only)
+    if carried.timing is not None:
+        clip = replace(clip, fps=carried.timing.rate(clip.fps))  # of the first frames, where the rate varies
     watch = _ReadProgress(clip)
     low_delay = args.structure == "low_delay"
     # Structure and hierarchical levels are those that policies were trained and judged in.
     settings = replace(
-        LOW_DELAY if low_delay else RANDOM_ACCESS, preset=args.preset, keyint=args.keyint, threads=args.threads
+        LOW_DELAY if low_delay else RANDOM_ACCESS,
+        preset=args.preset,
+        keyint=args.keyint,
+        threads=args.threads,
+        options=colour_options(carried.presentation),
     )
     if args.crf is not None:
         settings = replace(settings, qp=args.crf)
-    return EncodeJob(watch.clip, settings.for_clip(clip), args.bitrate, constant=low_delay), watch
+    return EncodeJob(watch.clip, settings.for_clip(clip), args.bitrate, constant=low_delay), watch, carried
 
 
 def _export(source: InProcessSource, args: argparse.Namespace) -> None:
@@ -168,6 +180,8 @@ def _print(facts: dict[str, Any]) -> None:
     passes = "one pass" if facts["passes"] == 1 else f"{facts['passes']} passes"
     output.line("policy", facts["policy"], passes, f"{len(facts['deltas'])} mini-GOPs", duration(facts["seconds"]))
     output.line("coded", facts["output"], f"{facts['frames']} frames", *_shown(facts))
+    for what in facts["left_out"]:
+        output.line("lost", what)
     own = facts.get("compare")
     if own is None:
         return

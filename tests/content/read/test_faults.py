@@ -13,6 +13,7 @@ from reelrl.content.read.video import VideoReader
 from reelrl.content.write.video import write_video
 from reelrl.errors import ContentError
 from tests.content.makers import cut, encode, noise_frames, smooth_frames
+from tests.content.whole_files import Whole, picture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,3 +217,29 @@ def test_a_file_that_changed_after_it_was_opened_is_noticed(tmp_path: Path) -> N
     write_video(path, Clip.from_frames(noise_frames(8, 8, 4), fps=30))
     with pytest.raises(ContentError, match="has 4 frames, 5 were expected"):
         list(clip)
+
+
+def test_interlaced_video_is_refused_with_the_command_that_makes_whole_pictures(tmp_path: Path) -> None:
+    frames = smooth_frames(64, 64, 4)
+    path = encode(
+        tmp_path / "it's.mp4", frames, codec="libx264", options={"flags": "+ildct+ilme", "x264-params": "tff=1"}
+    )
+    plain = tmp_path / "a.y4m"
+    plain.write_bytes(b"YUV4MPEG2 W4 H4 F30:1 It\nFRAME\n" + bytes(24))
+    for file in (path, plain):
+        with pytest.raises(ContentError, match="frame 0 is interlaced") as caught:
+            VideoReader(file)
+        assert "-vf bwdif" in str(caught.value)
+
+
+def test_a_cover_picture_is_no_video(tmp_path: Path) -> None:
+    sound = Whole(chapters=False).write(tmp_path / "a.mkv")
+    with av.open(str(sound)) as source, av.open(str(tmp_path / "b.mkv"), "w") as target:
+        copy = target.add_stream_from_template(source.streams.audio[0])
+        target.add_attachment("cover.jpg", "image/jpeg", picture())
+        for packet in source.demux(source.streams.audio[0]):
+            if packet.size:
+                packet.stream = copy
+                target.mux(packet)
+    with pytest.raises(ContentError, match=r"holds no video .audio, cover picture found.; name another file"):
+        VideoReader(tmp_path / "b.mkv")

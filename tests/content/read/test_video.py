@@ -150,7 +150,7 @@ def test_y4m_headers_and_frame_parameters_are_understood(tmp_path: Path, chroma:
     lines = (b"FRAME\n", b"FRAME Ip XWHAT=ever\n", b"FRAME I1\n")
     path = tmp_path / "odd"  # no suffix: the first bytes decide
     path.write_bytes(
-        f"YUV4MPEG2 W6 H4 F30000:1001 It A128:117{chroma}\n".encode()
+        f"YUV4MPEG2 W6 H4 F30000:1001 Ip A128:117{chroma}\n".encode()
         + b"".join(line + frame.data.tobytes() for line, frame in zip(lines, frames, strict=True))
     )
     reader = VideoReader(path)

@@ -12,7 +12,13 @@ import av
 import numpy as np
 
 from reelrl.content.frame import Frame
-from reelrl.content.read.uncompressed import check_plain_file, conversion_command, refuse_odd_size
+from reelrl.content.read.timing import Timing
+from reelrl.content.read.uncompressed import (
+    check_plain_file,
+    conversion_command,
+    interlaced,
+    refuse_odd_size,
+)
 from reelrl.errors import ContentError
 
 if TYPE_CHECKING:
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 READABLE = ("yuv420p", "yuvj420p")
+_INTERLACED = (2, 3, 4, 5)  # FFmpeg's orders of fields; 0 is unknown, 1 progressive
 _TIME = re.compile(r"(?P<hours>[0-9]{1,5}):(?P<minutes>[0-9]{1,2}):(?P<seconds>[0-9]{1,2}(\.[0-9]*)?)")
 
 
@@ -32,6 +39,7 @@ class _Index:
 
     present: int
     missing: int
+    timing: Timing | None  # None where packets carry no times
 
     @property
     def frame_count(self) -> int:
@@ -56,6 +64,15 @@ def open_container(path: Path) -> InputContainer:
         ) from error
 
 
+def video_stream(path: Path, container: InputContainer) -> VideoStream:
+    """The first stream of pictures; one attached picture, as cover art is, makes no video."""
+    for stream in container.streams.video:
+        if not stream.disposition & av.stream.Disposition.attached_pic:
+            return stream
+    kinds = ", ".join("cover picture" if stream.type == "video" else stream.type for stream in container.streams)
+    raise ContentError(f"{path} holds no video ({kinds or 'nothing'} found); name another file")
+
+
 class ContainerVideo:
     """The first video stream of a file; decoded on one thread, so that many readers do not crowd the machine."""
 
@@ -68,13 +85,25 @@ class ContainerVideo:
                 raise self._no_decoder()
             self.width, self.height = context.width, context.height
             rate = stream.average_rate or stream.guessed_rate
-            self.fps = Fraction(rate) if rate else None
+            self._stored_rate = Fraction(rate) if rate else None
             self._check_format(context.pix_fmt)
+            if context.field_order in _INTERLACED:
+                raise interlaced(path, 0)
             refuse_odd_size(path, self.width, self.height)
 
     @property
     def frame_count(self) -> int:
         return self._index.frame_count
+
+    @property
+    def fps(self) -> Fraction | None:
+        """Frames per second; on average where the rate varies."""
+        return self._index.timing.rate(self._stored_rate) if self._index.timing else self._stored_rate
+
+    @property
+    def timing(self) -> Timing | None:
+        """When each picture is shown; None where the file does not say."""
+        return self._index.timing
 
     def frames(self, start: int) -> Iterator[Frame]:
         number = 0
@@ -89,11 +118,7 @@ class ContainerVideo:
         return open_container(self.path)
 
     def _stream(self, container: InputContainer) -> VideoStream:
-        for stream in container.streams.video:
-            if not stream.disposition & av.stream.Disposition.attached_pic:
-                return stream
-        kinds = ", ".join(stream.type for stream in container.streams) or "nothing"
-        raise ContentError(f"{self.path} holds no video ({kinds} found); name another file")
+        return video_stream(self.path, container)
 
     def _check_format(self, pixel_format: str | None) -> None:
         if pixel_format is None:
@@ -138,6 +163,8 @@ class ContainerVideo:
                 f"{self.width}x{self.height}; split the file there or scale it to one size"
             )
         self._check_format(picture.format.name)
+        if picture.interlaced_frame:
+            raise interlaced(self.path, number)
         frame = Frame.empty(self.width, self.height)
         for target, plane in zip(frame.planes, picture.planes, strict=True):
             stored = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
@@ -158,7 +185,7 @@ class ContainerVideo:
     @cached_property
     def _index(self) -> _Index:
         present = dropped = 0
-        end_s = 0.0
+        times: list[tuple[int, int]] = []
         with self._open() as container:
             stream = self._stream(container)
             promised, promised_s = stream.frames, _promised_s(container, stream)
@@ -168,14 +195,18 @@ class ContainerVideo:
                         continue
                     present += 1
                     dropped += packet.is_discard  # an edit list hides it
-                    if packet.pts is not None and packet.time_base is not None:
-                        end_s = max(end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+                    if packet.pts is not None and not packet.is_discard:
+                        times.append((packet.pts, packet.duration or 0))
             except av.FFmpegError as error:
                 raise ContentError(f"{self.path}: cannot be read after frame {present} ({_reason(error)})") from error
+            timing = None
+            if times and len(times) == present - dropped and stream.time_base:
+                timing = Timing.from_packets(stream.time_base, [start for start, _ in times], max(times)[1])
         missing = max(0, promised - present)
-        if not promised and self.fps and (promised_s - end_s) * self.fps > 1.5:
-            missing = round((promised_s - end_s) * self.fps)
-        return _Index(present - dropped, missing)
+        rate, end_s = self._stored_rate, timing.end_s if timing else 0.0
+        if not promised and rate and (promised_s - end_s) * rate > 1.5:
+            missing = round((promised_s - end_s) * rate)
+        return _Index(present - dropped, missing, timing)
 
 
 def _promised_s(container: InputContainer, stream: VideoStream) -> float:

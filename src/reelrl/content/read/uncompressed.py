@@ -37,6 +37,21 @@ def conversion_command(path: Path) -> str:
     return f"ffmpeg -i {shlex.quote(str(path))} -vf '{crop}' -pix_fmt yuv420p {shlex.quote(str(output))}"
 
 
+def deinterlacing_command(path: Path) -> str:
+    """The shell command that makes whole pictures of an interlaced file and loses nothing else."""
+    output = path.with_name(f"{path.stem}_progressive.mkv")
+    copied = "-map 0 -c copy -c:v ffv1 -vf bwdif"
+    return f"ffmpeg -i {shlex.quote(str(path))} {copied} {shlex.quote(str(output))}"
+
+
+def interlaced(path: Path, number: int) -> ContentError:
+    """The refusal of a file whose pictures are made of two fields each, taken at two times."""
+    return ContentError(
+        f"{path}: frame {number} is interlaced (two fields in one picture); make whole pictures of them with\n"
+        f"  {deinterlacing_command(path)}"
+    )
+
+
 def check_plain_file(path: Path) -> None:
     """Refuse what is not there, and what a reader would wait for (a pipe) or never finish (a device)."""
     try:
@@ -135,6 +150,8 @@ class Y4mVideo:
             raise ContentError(f"{path}: the y4m header is cut short after {len(header)} bytes; copy the file again")
         tags = {word[:1]: word[1:] for word in header.decode("latin-1").split()[1:]}
         self._check_chroma(tags.get("C", "420"))
+        if tags.get("I", "p") in ("t", "b", "m"):
+            raise interlaced(path, 0)
         self.width, self.height = self._number(tags, "W"), self._number(tags, "H")
         self.fps = self._rate(tags.get("F", ""))
         refuse_odd_size(path, self.width, self.height)

@@ -30,7 +30,9 @@ class OpenVideo(Protocol):
 
     width: int
     height: int
-    fps: Fraction | None
+
+    @property
+    def fps(self) -> Fraction | None: ...
 
     @property
     def frame_count(self) -> int: ...
@@ -128,12 +130,17 @@ class VideoReader:
         return rate
 
 
-def _open_video(path: Path, size: tuple[int, int] | None) -> OpenVideo:
+def is_y4m(path: Path) -> bool:
+    """Whether the file begins as y4m does; an empty one is refused."""
     with opened(path) as file:
         start = file.read(len(Y4M_MAGIC))
     if not start:
         raise ContentError(f"{path} is empty (0 bytes); copy or make it again")
-    if start == Y4M_MAGIC:
+    return start == Y4M_MAGIC
+
+
+def _open_video(path: Path, size: tuple[int, int] | None) -> OpenVideo:
+    if is_y4m(path):
         return Y4mVideo(path)
     if path.suffix.lower() in RAW_SUFFIXES:
         return RawVideo(path, size)

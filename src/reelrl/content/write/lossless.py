@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
 
 import av
 import numpy as np
 
+from reelrl.content.write.output_file import OutputFile
 from reelrl.errors import ContentError
 from reelrl.storage.files import explain_os_error
 
@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 _OPTIONS = {"level": "3", "coder": "range_def", "g": "1"}
 
 
-class _File(io.BufferedWriter):
-    """Remembers why it could not be written; PyAV tells it the first time only."""
-
-    failure: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data)
-        except OSError as error:
-            self.failure = error
-            raise
-
-
 class LosslessWriter:
     """Writes uint8 RGB pictures (height, width, 3); the file is whole after `close`."""
 
@@ -44,7 +31,7 @@ class LosslessWriter:
     def __init__(self, path: Path, width: int, height: int, fps: Fraction) -> None:
         self._path = path
         try:
-            self._file = _File(io.FileIO(path, "wb"))
+            self._file = OutputFile(path)
         except OSError as error:
             raise ContentError(explain_os_error(error, path, "write")) from error
         self._container = av.open(self._file, "w", format="matroska", options={"fflags": "bitexact"})
@@ -66,8 +53,7 @@ class LosslessWriter:
 
     def abort(self) -> None:
         """Let go of a file that nobody wants any more."""
-        with suppress(OSError):  # the disk may be full
-            self._file.close()
+        self._file.give_up()
 
     def _mux(self, frame: av.VideoFrame | None) -> None:
         with self._failures():
@@ -76,12 +62,12 @@ class LosslessWriter:
     @contextmanager
     def _failures(self) -> Iterator[None]:
         try:
-            yield
-        except (OSError, av.FFmpegError) as error:
-            cause = self._file.failure or error
-            if isinstance(cause, OSError):
-                raise ContentError(explain_os_error(cause, self._path, "write")) from cause
-            raise ContentError(f"cannot write {self._path}: {cause}; write the pictures again") from cause
+            with self._file.failures():
+                yield
+        except av.FFmpegError as error:
+            raise ContentError(f"cannot write {self._path}: {error}; write the pictures again") from error
+        except OSError as error:
+            raise ContentError(explain_os_error(error, self._path, "write")) from error
 
     def __enter__(self) -> Self:
         return self

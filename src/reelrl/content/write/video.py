@@ -1,7 +1,7 @@
 """Frames and AV1 packets into files.
 
     frames  ──► Y4mWriter, write_video            .y4m .yuv
-    packets ──► IvfWriter, write_bitstream        .ivf .mp4 .webm .mkv
+    packets ──► IvfWriter, write_bitstream        .ivf .mp4 .webm .mkv, with what the source carries
 
 Every file appears under its name only when it is complete: an interrupted run leaves the old file, or none.
 A packet is one AV1 temporal unit: the bytes that show one frame, in display order.
@@ -9,7 +9,6 @@ A packet is one AV1 temporal unit: the bytes that show one frame, in display ord
 
 from __future__ import annotations
 
-import io
 import struct
 from contextlib import ExitStack, suppress
 from fractions import Fraction
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
+    from reelrl.content.read.carried import Carried
 
 IVF_HEADER = struct.Struct("<4sHH4sHHIIII")  # magic, version, header size, codec, width, height, rate, scale, frames, 0
 IVF_PACKET = struct.Struct("<IQ")  # bytes, display number
@@ -188,62 +188,51 @@ def write_video(path: str | Path, clip: Clip) -> None:
             writer.write(frame)
 
 
-def write_bitstream(path: str | Path, packets: Iterable[bytes], width: int, height: int, fps: Fraction | int) -> None:
+def write_bitstream(
+    path: str | Path,
+    packets: Iterable[bytes],
+    width: int,
+    height: int,
+    fps: Fraction | int,
+    carried: Carried | None = None,
+) -> list[str]:
     """Write AV1 packets as a file that players open: .ivf, .mp4, .webm or .mkv, chosen by the suffix.
 
-    The same packets give the same file, byte for byte. All but .ivf hold the packets in memory meanwhile.
+    With `carried`, what the source holds besides its pixels goes along; returns what the container cannot hold, one
+    line each. The same packets give the same file, byte for byte. They are read as they are written.
     """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix != ".ivf" and suffix not in CONTAINERS:
         raise ConfigError(f"{path}: unknown kind of file{did_you_mean(suffix, ['.ivf', *CONTAINERS])}")
+    check_size(width, height)
     stream = iter(packets)
     first = next(stream, None)
     if first is None:
         raise ContentError(f"no packets to write to {path}; encode at least one frame")
-    packets = chain([first], stream)
+    stream = chain([first], stream)
     if suffix == ".ivf":
-        with IvfWriter(path, width, height, fps) as writer:
-            for packet in packets:
-                writer.write(packet)
-    else:
-        _remux(path, _ivf_in_memory(packets, width, height, Fraction(fps)), CONTAINERS[suffix])
+        return _write_ivf(path, stream, width, height, Fraction(fps), carried)
+    from reelrl.content.read.carried import Carried
+    from reelrl.content.write.muxer import mux
+
+    return mux(path, stream, CONTAINERS[suffix], width, height, Fraction(fps), carried or Carried())
 
 
-def _remux(path: Path, ivf: io.BytesIO, kind: str) -> None:
-    """Copy packets from an IVF stream into another container; libavformat writes the codec's private data."""
-    import av
+def _write_ivf(
+    path: Path, packets: Iterator[bytes], width: int, height: int, fps: Fraction, carried: Carried | None
+) -> list[str]:
+    timing = carried.timing if carried is not None else None
+    # Its header knows a rate and nothing else; where times are not at a rate, the rate is their unit's.
+    plain = timing is None or (timing.is_constant(fps) and timing.starts[0] == 0)
+    with IvfWriter(path, width, height, fps if timing is None or plain else 1 / timing.time_base) as writer:
+        for number, packet in enumerate(packets):
+            writer.write(packet, number if timing is None or plain else timing.starts[number])
+    if carried is None:
+        return []
+    from reelrl.content.write.arrival import left_out_of_ivf
 
-    # In memory: PyAV loses an OSError of a full disk where it comes from a file object, and only logs one of its own.
-    result = io.BytesIO()
-    try:
-        with (
-            av.open(ivf, mode="r", format="ivf") as source,
-            av.open(result, mode="w", format=kind, options={"fflags": "bitexact"}) as target,
-        ):
-            stream = source.streams.video[0]
-            copy = target.add_stream_from_template(stream, opaque=True)
-            for packet in source.demux(stream):
-                if packet.size:
-                    packet.duration = 1  # of the stream's time base, which is one frame
-                    packet.stream = copy
-                    target.mux(packet)
-    except av.FFmpegError as error:
-        raise ContentError(f"cannot write {path}: {error.strerror or error}; are these AV1 packets?") from error
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(result.getbuffer())
-
-
-def _ivf_in_memory(packets: Iterable[bytes], width: int, height: int, fps: Fraction) -> io.BytesIO:
-    # Not a pipe that pulls packets on demand: PyAV swallows a Ctrl+C that lands in Python code it calls for bytes.
-    check_size(width, height)
-    buffer = io.BytesIO()
-    buffer.write(_ivf_header(width, height, fps, "AV01", 0))
-    for number, packet in enumerate(packets):
-        buffer.write(IVF_PACKET.pack(len(packet), number))
-        buffer.write(packet)
-    buffer.seek(0)
-    return buffer
+    return left_out_of_ivf(carried)
 
 
 def _ivf_header(width: int, height: int, fps: Fraction, fourcc: str, frame_count: int) -> bytes:

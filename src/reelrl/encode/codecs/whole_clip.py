@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from reelrl.content.frame import Frame
+    from reelrl.content.read.carried import Carried
 
 
 class Decision(TypedDict, total=False):
@@ -60,12 +61,11 @@ class Encoded:
         errors = [packet.sse[0] for packet in self.packets if packet.sse is not None]
         return psnr_of_mean_mse(errors, self.clip.width * self.clip.height)
 
-    def save(self, path: str | Path) -> None:
-        """Write .ivf, .mp4, .webm or .mkv, playable everywhere."""
+    def save(self, path: str | Path, carried: Carried | None = None) -> list[str]:
+        """Write .ivf, .mp4, .webm or .mkv, playable everywhere; returns what of `carried` it cannot hold."""
         refuse_overwriting(path, *self.clip.files)
-        write_bitstream(
-            path, [packet.data for packet in self.packets], self.clip.width, self.clip.height, self.clip.fps
-        )
+        packets = (packet.data for packet in self.packets)
+        return write_bitstream(path, packets, self.clip.width, self.clip.height, self.clip.fps, carried)
 
 
 def encode_packets(
