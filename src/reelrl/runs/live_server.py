@@ -8,14 +8,12 @@ The page listens to `/events` (`new EventSource("/events")`) and gets the newest
 everybody; a client takes the newest message when it is ready for one, and what it missed is gone. So a slow client, or
 one that does not read at all, costs the job nothing.
 
-Only requests that name this machine as their host are answered: a foreign page that points a name of its own at
-127.0.0.1 would otherwise read along in the user's browser.
+Only requests that name this machine as their host are answered (`local_hosts`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import socket
 import threading
@@ -24,15 +22,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
-from reelrl.errors import ConfigError
+from reelrl.runs.local_hosts import HOST, listen, misdirected
 from reelrl.runs.records import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HOST = "127.0.0.1"
-NAMES = (HOST, "localhost", "[::1]")
-USUAL_PORT = 8765
 MOST_CLIENTS = 16
 """Who listen to the events at once."""
 MOST_CONNECTIONS = 256
@@ -52,7 +47,7 @@ class LiveServer:
         self._latest = (0, b"")  # number and text of the newest message
         self._clients = 0
         self._closed = False
-        self._socket = _listen(port)
+        self._socket = listen(port)
         self._port: int = self._socket.getsockname()[1]
         self._news, self._ending = asyncio.Event(), asyncio.Event()
         self._connections: dict[asyncio.Task[None], None] = {}  # oldest first
@@ -173,9 +168,8 @@ class LiveServer:
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return HTTPStatus.BAD_REQUEST, _TEXT, b"this is no HTTP request, or one with too long a head\n"
         hosts = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("host:")]
-        if len(hosts) != 1 or hosts[0].lower() not in [f"{name}:{self._port}" for name in NAMES]:
-            advice = f"open {self.url}, from elsewhere through ssh -L {self._port}:{HOST}:{self._port} HOST"
-            return HTTPStatus.MISDIRECTED_REQUEST, _TEXT, f"the host asked for is {hosts!r:.80}; {advice}\n".encode()
+        if why := misdirected(hosts, self._port):
+            return HTTPStatus.MISDIRECTED_REQUEST, _TEXT, f"{why}\n".encode()
         if words[0] not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"there is only GET and HEAD\n"
         if words[1] == "/":
@@ -206,15 +200,3 @@ class LiveServer:
                 seen = number
         finally:
             self._clients -= 1
-
-
-def _listen(port: int | None) -> socket.socket:
-    if port is not None and not 0 <= port <= 65535:
-        raise ConfigError(f"port is {port}; use 1 to 65535, or 0 for any free one")
-    try:
-        return socket.create_server((HOST, USUAL_PORT if port is None else port), backlog=128)
-    except OSError as error:
-        if port is None and error.errno == errno.EADDRINUSE:
-            return _listen(0)
-        reason = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be used ({error})"
-        raise ConfigError(f"port {port} {reason}; choose another, or 0 for any free one") from error
