@@ -18,6 +18,7 @@ from reelrl.encode.script.run import Script
 from reelrl.errors import ContentError
 from reelrl.storage.files import refuse_overwriting
 from reelrl.stream.data.ladder_encoding import LadderSettings, encode_ladder
+from reelrl.stream.data.packaging import segment_name
 from tests.encode.fixtures import own_cache  # noqa: F401
 from tests.encode.makers import scene
 
@@ -98,9 +99,9 @@ def test_python_is_held_to_it_too() -> None:
 
 def test_a_segment_of_a_ladder_is_not_overwritten_by_its_own_ladder(tmp_path: Path) -> None:
     clip = scene("street", 4, (64, 64))
-    segment = tmp_path / "rung0" / "0000.ivf"
-    segment.parent.mkdir()
-    encode_clip(clip, QUICK).save(segment)
+    segment = tmp_path / segment_name(0, 0)
+    encode_clip(clip, QUICK).save(tmp_path / "film.mp4")
+    (tmp_path / "film.mp4").rename(segment)
     before = segment.read_bytes()
     with pytest.raises(ContentError, match="which is read; choose another name"):
         encode_ladder(Clip.open(segment), tmp_path, LadderSettings(qps=(50, 30), segment_s=0.1, preset=12))

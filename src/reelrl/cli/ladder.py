@@ -1,8 +1,9 @@
-"""Encode a clip at several rates, cut into segments, with the real size and quality of each.
+"""Encode a clip at several rates as DASH and HLS, with the real size and quality of each segment.
 
-reel ladder generated:street -o ladder/                     six rungs by quantiser
-reel ladder film.mkv -o ladder/ --kbps 200 400 800 1600     by target rate
-reel evaluate abr --ladder ladder/ --qoe psnr               then stream it
+reel ladder generated:street -o site/                       six rungs by quantiser
+reel ladder film.mkv -o site/ --kbps 200 400 800 1600       by target rate
+reel play site/ --controller bola                           then watch it
+reel evaluate abr --ladder site/ --qoe psnr                 or simulate it
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("clip", help="a name from `reel clips`, a recipe such as generated:street, or a file")
-    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where segments and ladder.json go")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where segments and manifests go")
     parser.add_argument("--qps", type=int, nargs="+", metavar="QP", help="one quantiser per rung, highest first")
     parser.add_argument("--kbps", type=float, nargs="+", metavar="RATE", help="one target rate per rung, lowest first")
     parser.add_argument("--segment", type=float, default=2.0, metavar="S", help="seconds per segment (default 2)")

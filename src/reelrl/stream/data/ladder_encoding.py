@@ -1,8 +1,11 @@
 """A ladder from a clip: every segment at every rung through our encoder layer, with its real size and quality.
 
-ladder/
-  ladder.json            bitrates, sizes_bytes[segment][rung], psnr and ssim per segment
-  rung0/0000.ivf ...     the segments, each starting with a key frame; rung 0 is the lowest
+site/
+  ladder.json                    bitrates, sizes_bytes[segment][rung], psnr and ssim per segment
+  manifest.mpd, master.m3u8 ...  the segments for players (`packaging`); rung 0 is the lowest
+
+Each segment is encoded by itself: it begins with a key frame, refers to nothing outside, and lasts as long at every
+rung. Its size is that of the file that a player downloads.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reelrl.encode import EncoderSettings, encode_clip
+from reelrl.encode import EncoderSettings, capabilities, encode_clip
 from reelrl.errors import ConfigError, ContentError
-from reelrl.storage.files import writable_folder
-from reelrl.storage.regular_files import own_folder, own_path
+from reelrl.storage.regular_files import own_path
 from reelrl.stream.data.ladders import Ladder, write_ladder
+from reelrl.stream.data.packaging import Packager
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,10 +47,13 @@ class LadderSettings:
         if list(self.kbps) != sorted(set(self.kbps)):
             raise ConfigError(f"kbps = {self.kbps}; give rates that rise from rung to rung")
 
-    def rungs(self) -> list[EncoderSettings]:
-        """What the encoder is asked for, lowest rate first."""
+    def rungs(self, frames: int) -> list[EncoderSettings]:
+        """What the encoder is asked for in segments of so many frames, lowest rate first."""
         common = {"backend": self.backend, "preset": self.preset, "ssim": True}
         if self.kbps:
+            # An encoder that reorders pictures meets a rate over time only when it may.
+            common["structure"] = "random_access" if capabilities(self.backend).minigops else "low_delay"
+            common["keyint"] = frames
             return [EncoderSettings(rate_control="vbr", target_kbps=rate, **common) for rate in self.kbps]  # type: ignore[arg-type]
         return [EncoderSettings(qp=qp, **common) for qp in self.qps]  # type: ignore[arg-type]
 
@@ -65,25 +71,28 @@ def encode_ladder(
             f"{clip.name} lasts {clip.duration_s:.2f} s, less than one segment of {settings.segment_s:g} s; "
             "choose a longer clip or shorter segments"
         )
-    rungs = settings.rungs()
-    sizes, psnr, ssim = (np.zeros((count, len(rungs))) for _ in range(3))
-    for segment in range(count):
-        window = clip.window(segment * frames, frames).load()
-        for rung, wanted in enumerate(rungs):
-            coded = encode_clip(window, wanted)
-            streams = writable_folder(own_folder(folder / f"rung{rung}"))
-            coded.save(own_path(streams / f"{segment:04d}.ivf"))
-            sizes[segment, rung] = coded.size_bytes
-            psnr[segment, rung] = coded.psnr_y
-            ssim[segment, rung] = _mean_ssim(coded)
-            encoded(segment, rung)
-    chunk_s = float(frames / clip.fps)
-    kbps = sizes.mean(axis=0) / chunk_s / 125.0
-    if not (np.diff(kbps) > 0).all():
-        shown = ", ".join(f"{rate:.0f}" for rate in kbps)
-        raise ContentError(
-            f"{clip.name}: the rungs came out at {shown} kbit/s, which do not rise; spread the qps or kbps"
-        )
+    rungs = settings.rungs(frames)
+    psnr, ssim = np.zeros((count, len(rungs))), np.zeros((count, len(rungs)))
+    with Packager(folder, clip, frames) as packager:
+        for segment in range(count):
+            window = clip.window(segment * frames, frames).load()
+            packets: list[list[bytes]] = []
+            for rung, wanted in enumerate(rungs):
+                coded = encode_clip(window, wanted)
+                packets.append([packet.data for packet in coded.packets])
+                psnr[segment, rung] = coded.psnr_y
+                ssim[segment, rung] = _mean_ssim(coded)
+                encoded(segment, rung)
+            packager.add(packets)
+        sizes = packager.finish()
+        chunk_s = float(frames / clip.fps)
+        kbps = sizes.mean(axis=0) / chunk_s / 125.0
+        if not (np.diff(kbps) > 0).all():
+            shown = ", ".join(f"{rate:.0f}" for rate in kbps)
+            raise ContentError(
+                f"{clip.name}: the rungs came out at {shown} kbit/s, which do not rise; spread the qps or kbps"
+            )
+        packager.put_in_place()
     ladder = Ladder(clip.name, kbps, chunk_s, sizes, {"psnr": psnr, "ssim": ssim})
     write_ladder(ladder, own_path(folder / "ladder.json"))
     return ladder
