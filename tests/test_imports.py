@@ -49,9 +49,11 @@ OWNERS: dict[str, set[str]] = {
     "playwright": set(),
     "ray": {"agents", ""},
     "stable_baselines3": {"agents"},
+    "starlette": {"stream"},
     "torch": {"agents", "stream", "see", "act"},
     "torchrl": {"agents", "act"},
     "transformers": {"act"},
+    "uvicorn": {"stream"},
     "vizdoom": {"act"},
 }
 

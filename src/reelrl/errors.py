@@ -64,6 +64,8 @@ EXTRAS = {
     "efficientnet_lite_pytorch": ("efficientnet-lite-pytorch", "pretrained"),
     "transformers": ("transformers", "hub"),
     "imageio_ffmpeg": ("imageio-ffmpeg", "vmaf"),
+    "starlette": ("starlette", "play"),
+    "uvicorn": ("uvicorn", "play"),
 }
 
 

@@ -38,6 +38,7 @@ CASES = [
     ("torch", "train superblock --file generated:cuts"),
     ("torch", "evaluate abr ppo"),
     ("torch", "compare autoencoder"),
+    ("starlette", "play site"),
     ("stable_baselines3", "train superblock --file generated:cuts"),
     ("torchrl", "train doom"),
     ("benchmarl", "train doom"),

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "search superblock": ("reelrl.cli.fit.search_superblock", "search what superblock maps can win on a clip at most"),
     "init doom": ("reelrl.cli.doom.init", "write the files of a Doom training, to edit"),
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
+    "play": ("reelrl.cli.play", "watch a ladder in a browser over a recorded network, a controller deciding"),
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
     "train abr": ("reelrl.cli.train.abr", "train a bitrate controller for streaming"),
     "train autoencoder": ("reelrl.cli.train.autoencoder", "train an autoencoder that learns while it watches"),

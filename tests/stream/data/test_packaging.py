@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import m3u8
@@ -37,7 +37,7 @@ def film(path: Path, codec: str) -> Path:
     clip = generated_clip("street", size=(64, 64), frames=SEGMENT_FRAMES * SEGMENTS + 2)
     with av.open(str(path), "w") as target:
         video = target.add_stream("ffv1", rate=Fraction(6000, 1001), width=64, height=64, pix_fmt="yuv420p")
-        sound = target.add_stream(codec, rate=48000, layout="stereo")
+        sound: Any = target.add_stream(codec, rate=48000, layout="stereo")
         for frame in clip:
             target.mux(video.encode(av.VideoFrame.from_ndarray(frame.data.reshape(96, 64), format="yuv420p")))
         target.mux(video.encode(None))
@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ladder]:
 def decoded(folder: Path, rung: int, segment: int) -> list[av.VideoFrame]:
     """The pictures of one segment, without those before it."""
     data = (folder / f"init-stream{rung}.mp4").read_bytes() + (folder / segment_name(rung, segment)).read_bytes()
-    with av.open(io.BytesIO(data)) as container:
+    with av.open(io.BytesIO(data), "r") as container:
         return list(container.decode(video=0))
 
 
@@ -99,7 +99,8 @@ def test_an_independent_parser_reads_the_hls_playlists(site: tuple[Path, Ladder]
 
 def test_segments_are_closed_and_aligned_over_rungs(site: tuple[Path, Ladder]) -> None:
     folder, ladder = site
-    assert ladder.chunk_s == pytest.approx(SEGMENT_FRAMES * 1001 / 6000)
+    chunk_s = SEGMENT_FRAMES * 1001 / 6000
+    assert ladder.chunk_s == pytest.approx(chunk_s)
     for segment in range(SEGMENTS):
         times = []
         for rung in (0, 1):
@@ -108,7 +109,7 @@ def test_segments_are_closed_and_aligned_over_rungs(site: tuple[Path, Ladder]) -
             assert pictures[0].key_frame
             times.append([picture.time for picture in pictures])
         assert times[0] == times[1]
-        assert times[0][0] == pytest.approx(segment * ladder.chunk_s, abs=1e-3)
+        assert times[0][0] == pytest.approx(segment * chunk_s, abs=1e-3)
 
 
 @pytest.mark.parametrize(("codec", "name"), [("aac", "aac"), ("pcm_s16le", "opus")])
@@ -117,11 +118,10 @@ def test_sound_is_a_track_of_its_own_as_long_as_the_pictures(tmp_path: Path, cod
     ladder = encode_ladder(Clip.open(source), tmp_path, QUICK)
     files = [tmp_path / "init-stream2.mp4", *sorted(tmp_path.glob("chunk-stream2-*.m4s"))]
     assert len(files) == 1 + SEGMENTS
-    with av.open(io.BytesIO(b"".join(file.read_bytes() for file in files))) as container:
+    with av.open(io.BytesIO(b"".join(file.read_bytes() for file in files)), "r") as container:
         stream = container.streams.audio[0]
         assert stream.codec_context.name == name
         packets = [bytes(packet) for packet in container.demux(stream) if packet.size]
-        container.seek(0)
     assert ladder.chunk_s is not None
     assert len(packets) * (1024 if name == "aac" else 960) / 48000 == pytest.approx(SEGMENTS * ladder.chunk_s, abs=0.05)
     if name == codec:  # copied, not coded again

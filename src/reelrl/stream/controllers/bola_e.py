@@ -9,7 +9,7 @@ actions have no counterpart here: a player cannot wait of its own accord, nor ab
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
 from reelrl.stream.controllers.bola_levels import BolaLevels
@@ -62,6 +62,10 @@ class BolaE:
         surplus_s = max(seen.buffer_s + self._placeholder_s - self._levels.most(rung), 0.0)
         self._placeholder_s = max(self._placeholder_s - surplus_s, 0.0)
         return self._sure(rung, seen.buffer_s, kbps)
+
+    def reason(self) -> dict[str, Any]:
+        """Its average of throughputs."""
+        return {"estimate_kbps": self._rate.bytes_per_s / 125.0}
 
     def _after_download(self, seen: View) -> float:
         """The placeholder with which BOLA would have chosen the last rung; then what the player slept."""

@@ -12,7 +12,7 @@ the player downloads as far ahead as the simulator lets it (dash.js itself stops
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -68,6 +68,10 @@ class DashJs:
         rung = min(wanted)
         self._switches.push(seen.last_rung, rung)
         return rung
+
+    def reason(self) -> dict[str, Any]:
+        """Its average of throughputs."""
+        return {"estimate_kbps": self._rate.bytes_per_s / 125.0}
 
 
 class _BolaRule:

@@ -13,6 +13,7 @@ from reelrl.errors import CheckpointError, ConfigError
 from reelrl.runs.folder import RunFolder
 from reelrl.stream.controllers.actor_file import kind_of, load_actor, save_actor
 from reelrl.stream.controllers.network import MEMORY, AbrPolicy, remember, with_memory
+from reelrl.stream.controllers.protocol import shares
 from reelrl.stream.controllers.weights import SHIPPED
 from reelrl.stream.data.ladders import PENSIEVE_CHUNK_S, PENSIEVE_KBPS
 
@@ -95,6 +96,11 @@ class Learned:
             state = torch.from_numpy(np.ascontiguousarray(observation))[None]
             self._memory = remember(self._memory, state)
             logits = self.policy.logits(with_memory(state, self._memory))[0].numpy()
+        self._logits = logits
         if self.sampled:
             logits = logits + self._rng.gumbel(size=logits.shape)
         return int(np.argmax(logits))
+
+    def reason(self) -> dict[str, Any]:
+        """How much it liked each rung."""
+        return {"preferences": shares(self._logits)}

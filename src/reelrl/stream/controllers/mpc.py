@@ -90,6 +90,7 @@ class Mpc:
         self._session = episode
         self._utilities = episode.qoe.utilities(episode.video)
         self._predicted: float | None = None
+        self._planned_with = 0.0
         self._errors: list[float] = []
 
     def act(self, observation: Observation) -> int:
@@ -117,7 +118,12 @@ class Mpc:
             self._errors.append(abs(self._predicted - actual) / actual)
         self._predicted = harmonic_mean(throughputs)
         worst = max(self._errors[-5:], default=0.0) if self.robust else 0.0
-        return self._predicted / (1.0 + worst)
+        self._planned_with = self._predicted / (1.0 + worst)
+        return self._planned_with
+
+    def reason(self) -> dict[str, Any]:
+        """What it planned with."""
+        return {"estimate_kbps": self._planned_with / 125.0}
 
 
 class RobustMpc(Mpc):

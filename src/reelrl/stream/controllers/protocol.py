@@ -34,7 +34,11 @@ Session = EpisodeInfo
 
 
 class Controller(Protocol):
-    """Anything that chooses rungs."""
+    """Anything that chooses rungs.
+
+    One that can say more about its last choice has `reason()`, too: a dictionary with `preferences` (per rung, sum 1)
+    or `estimate_kbps` (what it expects of the link), which players show.
+    """
 
     privileged: bool
 
@@ -108,6 +112,13 @@ class SmoothedRate:
             return 0.0
         parts = zip(self._sums, self.HALF_LIVES_S, strict=True)
         return min(float(total / (1.0 - 0.5 ** (self._weight_s / half_life_s))) for total, half_life_s in parts)
+
+
+def shares(scores: npt.NDArray[np.float32]) -> list[float]:
+    """Scores as preferences that sum to one."""
+    powers = np.exp(scores.astype(np.float64) - float(scores.max()))
+    preferences: list[float] = (powers / powers.sum()).tolist()
+    return preferences
 
 
 def highest_below(rates: npt.NDArray[np.float64], limit: float) -> int:

@@ -12,7 +12,7 @@ import torch
 
 from reelrl.errors import ConfigError
 from reelrl.stream.controllers.actor_file import load_actor, save_actor
-from reelrl.stream.controllers.protocol import view
+from reelrl.stream.controllers.protocol import shares, view
 from reelrl.stream.controllers.weights import SCALE_FREE
 from reelrl.stream.scalefree.features import AHEAD, MEMORY_S, Offer, Player, features, measured, no_history
 from reelrl.stream.scalefree.network import ScaleFreePolicy
@@ -124,8 +124,12 @@ class ScaleFree:
         )
         with torch.no_grad():
             context, rungs = features(self._cautious(), offer, self._history)
-            scores = self.policy.scores(context, rungs, torch.ones(1, self._video.rungs))
-        return int(scores[0].argmax())
+            self._scores = self.policy.scores(context, rungs, torch.ones(1, self._video.rungs))[0].numpy()
+        return int(self._scores.argmax())
+
+    def reason(self) -> dict[str, Any]:
+        """How much it liked each rung."""
+        return {"preferences": shares(self._scores)}
 
 
 def _row(number: float) -> torch.Tensor:
