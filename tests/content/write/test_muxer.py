@@ -160,6 +160,26 @@ def test_subtitles_with_styles_are_copied_or_left_out(tmp_path: Path, av1_packet
         assert f"subtitle 1 (ass, eng): {why}" in said
 
 
+def test_bitmap_subtitles_are_copied_or_left_out(tmp_path: Path, whole: Path, av1_packets: list[bytes]) -> None:
+    source, shown = tmp_path / "source.mkv", b"\x16\0\x0b" + bytes(11) + b"\x80\0\0"  # a display set of Blu-ray's kind
+    with av.open(str(whole)) as other, av.open(str(source), "w") as made:
+        pictures = made.add_stream_from_template(other.streams.video[0], opaque=True)
+        bitmaps = made.add_mux_stream("hdmv_pgs_subtitle", time_base=Fraction(1, 1000))
+        for packet in other.demux(video=0):
+            if packet.size:
+                packet.stream = pictures
+                made.mux(packet)
+        bitmap = av.Packet(shown)
+        bitmap.stream, bitmap.pts, bitmap.dts, bitmap.duration = bitmaps, 200, 200, 300
+        bitmap.time_base = Fraction(1, 1000)
+        made.mux(bitmap)
+    assert write(tmp_path / "a.mkv", av1_packets, read_carried(source)) == []
+    assert contents(tmp_path / "a.mkv", "subtitle") == [shown]
+    for suffix, why in ((".mp4", "mp4 cannot hold it, mkv can"), (".webm", "webm holds plain text only, mkv all")):
+        said = write(tmp_path / f"a{suffix}", av1_packets, read_carried(source))
+        assert f"subtitle 1 (hdmv_pgs_subtitle): {why}" in said
+
+
 def test_webm_says_what_it_cannot_hold(tmp_path: Path, whole: Path, av1_packets: list[bytes]) -> None:
     path = tmp_path / "a.webm"
     assert write(path, av1_packets, read_carried(whole))[:3] == [

@@ -179,8 +179,8 @@ class Copies:
         if stream.type == "attachment":
             return self._attach(stream.name or "attachment", stream.mimetype, stream.data)  # type: ignore[attr-defined]
         if stream.type == "data":
-            # Chapters of mp4 are also a stream of text.
-            return stream.name == "bin_data" and bool(self._source.chapters())
+            # Mp4 has chapters and a timecode also as streams; both are carried as what they say.
+            return "timecode" in stream.metadata or (stream.name == "bin_data" and bool(self._source.chapters()))
         first = self._first_packet(stream) if stream.type == "audio" else None
         head, delayed = trial(self._kind, stream, first), False
         if head:
