@@ -49,7 +49,6 @@ class Whole:
     attachment: bool = True
     cover: bool = True
     tags: bool = True
-    video_options: tuple[tuple[str, str], ...] = ()
 
     def write(self, path: Path) -> Path:
         with av.open(str(path), "w") as container:
@@ -69,8 +68,7 @@ class Whole:
         return path
 
     def _video(self, container: OutputContainer) -> VideoStream:
-        options = {"qp": "40", **dict(self.video_options)}
-        stream = container.add_stream("libx264", rate=25, options=options)
+        stream = container.add_stream("libx264", rate=25, options={"qp": "40"})
         stream.width, stream.height, stream.pix_fmt = *SIZE, "yuv420p"
         stream.time_base = stream.codec_context.time_base = TICK
         stream.metadata.update(title="Pictures", language="eng")

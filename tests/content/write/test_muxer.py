@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import av
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from reelrl.content.read.carried import Carried, MasteringDisplay, Presentation, read_carried, read_presentation
 from reelrl.content.read.timing import Timing
 from reelrl.content.write.video import write_bitstream
-from reelrl.errors import ContentError
+from reelrl.errors import ContentError, ReelError
 from tests.content.whole_files import FONT, SIZE, TICK, Whole, ffprobe, picture
 
 if TYPE_CHECKING:
@@ -298,3 +299,24 @@ def test_key_frames_are_marked(tmp_path: Path, av1_packets: list[bytes]) -> None
             keys = [packet.is_keyframe for packet in found.demux(video=0) if packet.size]
             assert keys == [True] + [False] * 23
             assert found.streams.video[0].average_rate == 25
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_a_damaged_source_comes_a_whole_file_or_a_line(
+    tmp_path: Path, whole: Path, av1_packets: list[bytes], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    for number in range(12):
+        data = bytearray(whole.read_bytes())
+        for place in rng.integers(0, 2000 if number % 2 else len(data), size=1 + 3 * number):
+            data[place] = rng.integers(256)
+        source, path = tmp_path / "source.mkv", tmp_path / f"a{CONTAINERS[number % 3]}"
+        source.write_bytes(data)
+        try:
+            carried = read_carried(source).first(24)
+            pictures = len(carried.timing.starts) if carried.timing else 24
+            write(path, av1_packets[:pictures], carried)
+        except ReelError:
+            continue
+        assert len(contents(path, "video")) == min(pictures, 24)
+    assert {path.name for path in tmp_path.iterdir()} <= {"source.mkv", "a.mkv", "a.mp4", "a.webm"}

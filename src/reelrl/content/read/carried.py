@@ -165,7 +165,7 @@ def _presentation(stream: VideoStream, picture: av.VideoFrame) -> Presentation:
         color_range=FULL_RANGE if full else int(picture.color_range) or int(stored.color_range),
         mastering=_mastering(_side_data(picture, "MASTERING_DISPLAY_METADATA")),
         light=_unpacked(_LIGHT, _side_data(picture, "CONTENT_LIGHT_LEVEL")),
-        aspect=Fraction(stream.sample_aspect_ratio or 1),
+        aspect=max(Fraction(stream.sample_aspect_ratio or 1), Fraction(0)) or Fraction(1),
         display_matrix=_unpacked(_MATRIX, _side_data(picture, "DISPLAYMATRIX")),
     )
 

@@ -43,17 +43,22 @@ def stream_tags(tags: dict[str, str]) -> dict[str, str]:
     }
 
 
+def codec_of(stream: Stream) -> str:
+    """The name of a stream's codec; of one that nobody knows, none."""
+    context: Any = stream.codec_context
+    return context.codec.canonical_name if context is not None else getattr(stream, "name", None) or ""
+
+
 def label(stream: Stream) -> str:
     """What people call a stream: "audio 2 (aac, deu)"."""
-    context: Any = stream.codec_context  # None where there is no decoder
-    codec = context.codec.canonical_name if context is not None else stream.name
+    codec = codec_of(stream)
     if stream.disposition & _COVER:
         return f"cover picture ({codec})"
     if stream.type == "attachment":
         return f"attachment {stream.name or '?'}"
     alike = [other for other in stream.container.streams if other.type == stream.type]
     details = [text for text in (codec, stream.metadata.get("language")) if text]
-    return f"{stream.type} {alike.index(stream) + 1} ({', '.join(details)})"
+    return f"{stream.type} {alike.index(stream) + 1} ({', '.join(details) or 'unknown'})"
 
 
 class Copy:
@@ -180,13 +185,13 @@ class Copies:
             return self._attach(stream.name or "attachment", stream.mimetype, stream.data)  # type: ignore[attr-defined]
         if stream.type == "data":
             # Mp4 has chapters and a timecode also as streams; both are carried as what they say.
-            return "timecode" in stream.metadata or (stream.name == "bin_data" and bool(self._source.chapters()))
+            return "timecode" in stream.metadata or (codec_of(stream) == "bin_data" and bool(self._source.chapters()))
         first = self._first_packet(stream) if stream.type == "audio" else None
         head, delayed = trial(self._kind, stream, first), False
         if head:
             delayed = stream.type == "audio" and self._kind != "mp4" and not has_delay(head)
             copied = Copy(stream, add_copy(self._target, stream), delayed=delayed)
-        elif stream.type == "subtitle" and stream.name in PLAIN:
+        elif stream.type == "subtitle" and codec_of(stream) in PLAIN:
             conversion = Conversion(stream, self._target, KIND_IN[self._kind])  # type: ignore[arg-type]
             copied = Copy(stream, conversion.stream, conversion)
         else:
@@ -204,7 +209,7 @@ class Copies:
             copied.disposition = _COVER
             self._copies[stream.index] = Copy(stream, copied)
             return True
-        suffix = _COVER_TYPES.get(stream.name or "", "jpg")
+        suffix = _COVER_TYPES.get(codec_of(stream), "jpg")
         name = stream.metadata.get("filename", f"cover.{suffix}")
         mime = stream.metadata.get("mimetype", f"image/{'jpeg' if suffix == 'jpg' else suffix}")
         return self._attach(name, mime, bytes(data) if data is not None else b"")

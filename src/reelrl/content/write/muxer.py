@@ -58,9 +58,9 @@ def mux(
             with file.failures():
                 written = muxer.write(first, packets)
                 file.close()
-        except av.FFmpegError as error:
+        except (av.FFmpegError, OverflowError) as error:
             advice = "are these AV1 packets?" if carried.path is None else "try it with the video alone (--video-only)"
-            raise ContentError(f"cannot write {path}: {error.strerror or error}; {advice}") from error
+            raise ContentError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}; {advice}") from error
         finally:
             file.give_up()
         lost = not_arrived(temporary, carried, kind, written.copied)

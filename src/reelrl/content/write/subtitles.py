@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from av.container import OutputContainer
     from av.subtitles.stream import SubtitleStream
 
-PLAIN = ("subrip", "srt", "text", "webvtt", "mov_text")
+PLAIN = ("subrip", "text", "webvtt", "mov_text")
 """Kinds that hold the same: lines of text, italics and the like, no places or fonts."""
 
 KIND_IN = {"mp4": "mov_text", "webm": "webvtt", "matroska": "subrip"}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Codes of ITU-T H.273 that AV1 knows; identity, 0, is for RGB alone.
 _PRIMARIES = {1, *range(4, 13), 22}
 _TRANSFER = {1, *range(4, 19)}
+_MOST_LIGHT = 0xFFFF  # cd/m2
 _MATRIX = {1, *range(4, 15)}
 
 
@@ -30,11 +31,18 @@ def colour_options(shown: Presentation) -> dict[str, str]:
             options[name] = str(code)
     if shown.color_range == FULL_RANGE:
         options["color-range"] = "1"
-    if shown.mastering is not None:
+    if shown.mastering is not None and _is_possible(shown.mastering):
         options["mastering-display"] = _mastering(shown.mastering)
-    if shown.light is not None:
+    if shown.light is not None and max(shown.light) <= _MOST_LIGHT:
         options["content-light"] = f"{shown.light[0]},{shown.light[1]}"
     return options
+
+
+def _is_possible(screen: MasteringDisplay) -> bool:
+    """Whether AV1 can hold it; a file may say anything."""
+    places = (*screen.red, *screen.green, *screen.blue, *screen.white)
+    least, most = screen.luminance
+    return all(0 <= place < 1 for place in places) and 0 <= least < most <= _MOST_LIGHT
 
 
 def _mastering(screen: MasteringDisplay) -> str:
