@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
 # The environment is ready when the file named by the hash of what it was made from exists.
-READY := $(VENV)/.ready-$(shell cat constraints.txt pyproject.toml | sha256sum | cut -c1-16)
+READY := $(VENV)/.ready-$(shell cat constraints.txt pyproject.toml hatch_build.py | sha256sum | cut -c1-16)
 
 # One more than cores: some tests wait for engines and other programs.
 WORKERS ?= $(shell cores=$$(env -u OMP_NUM_THREADS nproc); echo $$((cores < 4 ? cores + 1 : 5)))
@@ -87,7 +87,7 @@ clean:  ## remove caches and what the demo left; .venv and runs/ stay
 
 # Torch goes first, so that TORCH_INDEX decides its build before anything else pulls one in. BenchMARL goes last and
 # without what it asks for (an old av, torchvision), which it does not need.
-$(READY): constraints.txt pyproject.toml
+$(READY): constraints.txt pyproject.toml hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \
 	  found=$$($(PYTHON) --version 2>/dev/null || echo missing); \
 	  echo "error  $(PYTHON) is $$found; Python 3.11 to 3.13 is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -98,6 +98,7 @@ $(READY): constraints.txt pyproject.toml
 	@echo "setup  reelrl and what it needs"
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@$(PIP) install -c constraints.txt --no-deps benchmarl
+	@$(BIN)/python hatch_build.py || echo "skip   players' libraries; \`reel play\` and its tests need them: $(BIN)/python hatch_build.py" >&2
 	@rm -f $(VENV)/.ready-*
 	@touch $@
 

@@ -45,6 +45,7 @@ OWNERS: dict[str, set[str]] = {
     "imageio_ffmpeg": {"content", "encode"},
     "matplotlib": set(),
     "numba": {"content", "encode", "stream", "see"},
+    "onnx": {"stream"},
     "pettingzoo": {"act"},
     "playwright": set(),
     "ray": {"agents", ""},

@@ -66,6 +66,7 @@ EXTRAS = {
     "imageio_ffmpeg": ("imageio-ffmpeg", "vmaf"),
     "starlette": ("starlette", "play"),
     "uvicorn": ("uvicorn", "play"),
+    "onnx": ("onnx", "onnx"),
 }
 
 

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate location": ("reelrl.cli.evaluate.location", "compare nets that know where everybody is with baselines"),
     "evaluate minigop": ("reelrl.cli.evaluate.minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate.superblock", "compare superblock maps by BD-rate on clips unseen"),
+    "export abr": ("reelrl.cli.export.abr", "write a learned bitrate policy for players: an ES module and ONNX"),
     "fit abr": ("reelrl.cli.fit.abr", "fit the net of a learned baseline of bitrate control"),
     "fit minigop": ("reelrl.cli.fit.minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
     "fit superblock": ("reelrl.cli.fit.superblock", "fit a map policy of a dozen weights to a quality metric"),

@@ -172,9 +172,9 @@ def _rungs(
     long_s = sizes * torch.exp(-means[:, -1:])
     nominal = torch.log(player.rates_mbps)
     change = utilities - offer.last_utility[:, None]
-    gap = torch.diff(utilities, dim=1, append=utilities[:, -1:])
-    above = torch.roll(present, -1, dims=1)
-    above[:, -1] = 0.0
+    # By slices: ONNX knows neither diff nor writing into a tensor.
+    gap = torch.cat([utilities[:, 1:], utilities[:, -1:]], dim=1) - utilities
+    above = torch.cat([present[:, 1:], torch.zeros_like(present[:, :1])], dim=1)
     columns = [
         *(0.5 * torch.log(each + 1e-2) for each in (*took_s, long_s)),
         *(torch.tanh((buffer_s - each) / 10.0) for each in (*took_s, long_s)),

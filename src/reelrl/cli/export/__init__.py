@@ -1,0 +1,1 @@
+"""`reel export`: what was learned, for other programs."""

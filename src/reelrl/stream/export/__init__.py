@@ -1,0 +1,1 @@
+"""A trained bitrate policy for players: one ES module without dependencies, and ONNX."""
