@@ -4,6 +4,8 @@ reel ladder film.mkv -o site/                                  encode it first
 reel play site/ --controller scalefree                         decisions by a policy, as fast as the machine serves
 reel play site/ --controller bola --trace bus.json             over a network that is replayed for every viewer
 reel play site/ --controller ppo bola dashjs --traces links/   several to choose from; dashjs is the player's own
+reel play site/ --headless --sessions 24 --traces links/ --controller scalefree bola robustmpc dashjs
+                                                               real browsers, beside what the simulator says
 
 A controller is a name of `reel evaluate abr`, a run folder, a policy file or "package.module:Class".
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reelrl.cli import output
+from reelrl.cli import headless, options, output
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--latency", type=float, default=0.0, metavar="MS", help="added to the trace's own latency (default 0)")
     add("--buffer", type=float, default=60.0, metavar="S", help="how far ahead the player downloads (default 60)")
     add("--port", type=int, metavar="N", help="default 8765, or a free one where that is taken")
+    add("--headless", action="store_true", help="watch in browsers of our own, and compare with the simulator")
+    add("--sessions", type=int, default=24, metavar="N", help="viewings of --headless in all (default 24)")
+    add("--at-once", type=int, default=2, metavar="N", help="browsers of --headless at a time (default 2)")
+    add("--qoe", default="linear", metavar="NAME", help="of --headless, as in `reel evaluate abr` (default linear)")
+    add("-o", "--output", metavar="FILE", help="of --headless: all that was measured, as JSON")
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen at (default 127.0.0.1, this machine)")
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
     show = show_from(args)
     with PlayServer(show, args.port, args.host) as server:
+        if args.headless:
+            return headless.run(args, show, server.url)
         video = show.video
         rates = f"{video.bitrates_kbps[0]:.0f} to {video.bitrates_kbps[-1]:.0f} kbit/s"
         output.line(

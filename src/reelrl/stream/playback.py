@@ -88,11 +88,21 @@ def play(
     noise: bool = False,
     qoe: str = "linear",
     buffer_s: float | None = None,
+    queue_delay_ms: float = 0.0,
     timeline: bool = False,
 ) -> Playback:
     """Play the whole video from the beginning of the trace."""
     env = ABREnv(
-        trace, ladder, seed, preset=preset, noise=noise, random_start=False, qoe=qoe, state="wide", buffer_s=buffer_s
+        trace,
+        ladder,
+        seed,
+        queue_delay_ms=queue_delay_ms,
+        preset=preset,
+        noise=noise,
+        random_start=False,
+        qoe=qoe,
+        state="wide",
+        buffer_s=buffer_s,
     )
     observation, info = env.reset(seed=seed)
     known = trace if controller.privileged else None

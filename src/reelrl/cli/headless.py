@@ -1,0 +1,77 @@
+"""What `reel play --headless` prints: viewings in real browsers beside what the simulator says of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from reelrl.cli import output
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from reelrl.stream.play.headless import Watched
+    from reelrl.stream.play.service import Show
+
+
+def run(args: argparse.Namespace, show: Show, url: str) -> int:
+    """Every controller on every trace, up to `--sessions` viewings."""
+    from reelrl.runs.progress import Progress
+    from reelrl.storage.files import write_atomic
+    from reelrl.stream.play.headless import compared, watch_all
+
+    pairs = [(name, trace.name) for trace in show.traces for name in show.controllers][: args.sessions]
+    if not pairs:
+        raise ConfigError("--headless compares viewings over a network; give --trace FILE or --traces DIR")
+    with Progress("watch", len(pairs), unit="viewings") as progress:
+        records = watch_all(show, url, pairs, qoe=args.qoe, at_once=args.at_once, watched=progress.update)
+    viewings, pause_ms = compared(show, pairs, records, args.qoe)
+    found = _summary(viewings, pause_ms)
+    if args.output:
+        rows = [each.row() | {"record": each.record} for each in viewings]
+        write_atomic(args.output, json.dumps(found | {"viewings": rows}))
+    if args.json:
+        output.as_json(found | {"viewings": [each.row() for each in viewings]})
+        return 0
+    for each in viewings:
+        stalls = f"stalled {each.stalled_s:.1f} s, said {each.predicted_stalled_s:.1f} s"
+        output.line(
+            "view", f"{each.controller} on {each.trace}", f"QoE {each.qoe:.3f}, said {each.predicted:.3f}", stalls
+        )
+    for name, rows in found["agreement"].items():
+        plain, paused = rows["simulator"], rows["with pauses"]
+        output.line(
+            "agree",
+            name,
+            f"{plain['sessions']} viewings",
+            f"QoE {plain['measured']:.3f}, said {plain['predicted']:.3f}",
+            f"error {plain['error']:+.3f} (absolute {plain['absolute_error']:.3f}), r {plain['correlation']:.3f}",
+            f"with pauses {paused['error']:+.3f} ({paused['absolute_error']:.3f}), r {paused['correlation']:.3f}",
+        )
+    output.line("pause", f"{pause_ms:.0f} ms", "between two segments, of the player's own; ABREnv(queue_delay_ms=...)")
+    output.line("order", "browser", " > ".join(found["order"]["browser"]))
+    output.line("order", "simulator", " > ".join(found["order"]["simulator"]))
+    return 0
+
+
+def _summary(viewings: list[Watched], pause_ms: float) -> dict[str, Any]:
+    """Agreement for each controller and for all, and who was best in either world."""
+    from dataclasses import asdict
+
+    from reelrl.stream.play.headless import agreement
+
+    names = list(dict.fromkeys(each.controller for each in viewings))
+    groups = {name: [each for each in viewings if each.controller == name] for name in names} | {"all": viewings}
+    rows = {
+        name: {
+            "simulator": asdict(agreement(group)),
+            "with pauses": asdict(agreement(group, with_pauses=True)),
+        }
+        for name, group in groups.items()
+    }
+    order = {
+        world: sorted(names, key=lambda name: -rows[name]["simulator"][key])
+        for world, key in (("browser", "measured"), ("simulator", "predicted"))
+    }
+    return {"pause_ms": pause_ms, "agreement": rows, "order": order}
