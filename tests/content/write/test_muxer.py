@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from reelrl.content.read.timing import Timing
 from reelrl.content.write.video import write_bitstream
 from reelrl.errors import ContentError, ReelError
 from tests.content.whole_files import FONT, SIZE, TICK, Whole, ffprobe, picture
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -320,3 +323,33 @@ def test_of_a_damaged_source_comes_a_whole_file_or_a_line(
             continue
         assert len(contents(path, "video")) == min(pictures, 24)
     assert {path.name for path in tmp_path.iterdir()} <= {"source.mkv", "a.mkv", "a.mp4", "a.webm"}
+
+
+def test_wherever_a_disk_ends_the_reason_is_said_and_nothing_is_left(
+    tmp_path: Path, whole: Path, av1_packets: list[bytes]
+) -> None:
+    """In a process of its own, whose files may not grow beyond a size: from a tenth of what is needed to nearly all."""
+    (tmp_path / "out").mkdir()
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from reelrl.content.read.carried import read_carried\n"
+        "from reelrl.content.write.video import IvfReader, write_bitstream\n"
+        "from reelrl.errors import ContentError\n"
+        "carried, packets = read_carried(Path(sys.argv[1])), list(IvfReader(sys.argv[2]))\n"
+        "for suffix in ('.mkv', '.mp4', '.webm'):\n"
+        "    path = Path(sys.argv[3]) / f'a{suffix}'\n"
+        "    write_bitstream(path, packets, 64, 48, 25, carried); size = path.stat().st_size; path.unlink()\n"
+        "    for tenth in range(1, 11):\n"
+        "        resource.setrlimit(resource.RLIMIT_FSIZE, (size * tenth // 10 - 1, resource.RLIM_INFINITY))\n"
+        "        try: write_bitstream(path, packets, 64, 48, 25, carried)\n"
+        "        except ContentError as error: print(error)\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+    )
+    write(tmp_path / "packets.ivf", av1_packets)
+    command = [sys.executable, "-c", code, str(whole), str(tmp_path / "packets.ivf"), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True)
+    said = done.stdout.splitlines()
+    assert len(said) == 30
+    assert all("the file grew past the size limit" in line for line in said)
+    assert done.stderr == ""
+    assert list((tmp_path / "out").iterdir()) == []

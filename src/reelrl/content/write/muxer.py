@@ -96,6 +96,7 @@ class _Muxer:
                 if self._reshape:
                     amendments[tracks(target).index(self._stream)] = Amendment(self._carried.presentation.aspect)
                 target.close()
+                self._file.check()
             except BaseException:
                 self._file.give_up()  # PyAV then adds nothing to it
                 target.close()
@@ -126,9 +127,8 @@ class _Muxer:
             try:
                 target.mux_one(packet)
             except av.FFmpegError:
-                if self._file.failure is not None:
-                    raise
                 copy.broken += 1
+            self._file.check()
         while waiting is not None:
             target.mux_one(waiting[1])
             waiting = next(pictures, None)
@@ -170,6 +170,7 @@ class _Muxer:
             packet.duration = timing.duration(number)
             packet.is_keyframe = begins_with_sequence_header(data)
             yield float(packet.pts * timing.time_base), packet
+            self._file.check()
             data = next(packets, None)
             number += 1
 

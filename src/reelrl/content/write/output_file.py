@@ -1,4 +1,4 @@
-"""A file that PyAV writes to, which remembers why it could not be written: PyAV tells it the first time, or never."""
+"""A file that PyAV writes to, which remembers why it could not be written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class OutputFile(io.BufferedRandom):
     """To be given to `av.open`; what happens in `failures` is raised as what it was.
 
-    Ctrl+C is remembered too: PyAV loses one that lands in Python code which it calls.
+    PyAV is told nothing: it prints errors that it cannot hand on, and loses a Ctrl+C that lands in Python code which it
+    calls. After a failure nothing more is written.
     """
 
     failure: BaseException | None = None
@@ -25,20 +26,25 @@ class OutputFile(io.BufferedRandom):
         super().__init__(io.FileIO(path, "w+b"))
 
     def write(self, data: Any) -> int:
-        if self.failure is not None:
-            raise OSError("the file is given up")
-        try:
-            return super().write(data)
-        except BaseException as error:
-            self.failure = error
-            raise OSError("the file is given up") from error
+        if self.failure is None:
+            try:
+                return super().write(data)
+            except BaseException as error:  # noqa: BLE001 - `failures` raises it
+                self.failure = error
+        return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        try:
-            return super().seek(offset, whence)
-        except BaseException as error:
-            self.failure = self.failure or error
-            raise OSError("the file is given up") from error
+        if self.failure is None:
+            try:
+                return super().seek(offset, whence)
+            except BaseException as error:  # noqa: BLE001 - `failures` raises it
+                self.failure = error
+        return offset
+
+    def check(self) -> None:
+        """Raise what went wrong so far."""
+        if self.failure is not None:
+            raise self.failure
 
     @contextmanager
     def failures(self) -> Iterator[None]:
@@ -46,10 +52,9 @@ class OutputFile(io.BufferedRandom):
         try:
             yield
         except (OSError, av.FFmpegError):
-            if self.failure is None:
-                raise
-        if self.failure is not None:
-            raise self.failure
+            self.check()
+            raise
+        self.check()
 
     def give_up(self) -> None:
         """Close it, whether or not what is left can be written; PyAV then adds nothing to it."""
