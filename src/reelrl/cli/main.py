@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate minigop": ("reelrl.cli.evaluate.minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate.superblock", "compare superblock maps by BD-rate on clips unseen"),
     "export abr": ("reelrl.cli.export.abr", "write a learned bitrate policy for players: an ES module and ONNX"),
+    "evaluate target": ("reelrl.cli.evaluate.target", "judge quality targets on sources unseen, beside two searchers"),
     "fit abr": ("reelrl.cli.fit.abr", "fit the net of a learned baseline of bitrate control"),
     "fit minigop": ("reelrl.cli.fit.minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
     "fit superblock": ("reelrl.cli.fit.superblock", "fit a map policy of a dozen weights to a quality metric"),
@@ -55,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "train an agent that steers QP by mini-GOP under a bitrate",
     ),
     "train superblock": ("reelrl.cli.train.superblock", "train an agent that places QP offsets inside frames"),
+    "train target": ("reelrl.cli.train.target", "train the model that predicts which CRF gives a quality"),
     "watch doom": ("reelrl.cli.doom.watch", "watch a trained team play, as a film of all views"),
     "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
 }

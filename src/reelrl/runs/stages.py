@@ -25,6 +25,7 @@ STAGES: dict[str, Stage] = {
         "reelrl.encode.superblock.train:SuperblockTraining", "train superblock", "evaluate superblock --controllers"
     ),
     "minigop": Stage("reelrl.encode.minigop.train:MiniGopTraining", "train minigop", "evaluate minigop --controllers"),
+    "target": Stage("reelrl.encode.target.train:TargetTraining", "train target", "evaluate target"),
     "abr": Stage("reelrl.stream.train:AbrTraining", "train abr", "evaluate abr"),
     "autoencoder": Stage("reelrl.see.train:AutoEncoderTraining", "train autoencoder", "evaluate autoencoder"),
     "doom": Stage("reelrl.act.marl.settings:DoomTraining", "train doom", "evaluate doom"),

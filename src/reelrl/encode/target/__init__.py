@@ -1,0 +1,1 @@
+"""A quality to meet: which CRF gives it, scene by scene, with hardly a probe."""

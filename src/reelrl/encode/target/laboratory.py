@@ -1,0 +1,95 @@
+"""Where searchers get their answers from in an evaluation: curves that were measured before, or encodes made for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from reelrl.encode.target.lessons import PROBE, SETTINGS, CurvePoint, Lesson, probe_point, whole_point
+from reelrl.encode.target.model import from_scale, to_scale
+from reelrl.encode.target.probe import windows
+from reelrl.encode.target.spline import spline_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reelrl.content.clip import Clip
+
+
+class Laboratory(Protocol):
+    """Answers about scenes, as points with figures and CPU time."""
+
+    def probe(self, lesson: Lesson, crf: float, metric: str) -> CurvePoint: ...
+
+    def whole(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint: ...
+
+
+class MeasuredCurves:
+    """Reads answers off the curves of the lessons: no encode is made.
+
+    Between measured CRFs the figures follow a cubic in the model's scale. Preset 4 was measured at fewer CRFs: there
+    the difference to preset 8 is read off, on a line.
+    """
+
+    def probe(self, lesson: Lesson, crf: float, metric: str) -> CurvePoint:
+        return self._read(lesson, PROBE, crf, metric)
+
+    def whole(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint:
+        read = self._read(lesson, "8", crf, metric)
+        if preset == 8:
+            return read
+        figures = {}
+        for figure, value in read.figures.items():
+            crfs, slow = lesson.curve(str(preset), figure)
+            fast = np.array([_at(lesson, "8", figure, each) for each in crfs])
+            differences = to_scale(figure, slow) - to_scale(figure, fast)
+            moved = to_scale(figure, value) + np.interp(crf, crfs, differences)
+            figures[figure] = float(from_scale(figure, moved))
+        points = [point for point in lesson.points if point.encoder == str(preset)]
+        return CurvePoint(str(preset), crf, figures, *_costs(points, crf))
+
+    def _read(self, lesson: Lesson, encoder: str, crf: float, metric: str) -> CurvePoint:
+        points = [point for point in lesson.points if point.encoder == encoder]
+        names = [name for name in points[0].figures if name.partition(".")[0] in (metric, "bits")]
+        return CurvePoint(encoder, crf, {name: _at(lesson, encoder, name, crf) for name in names}, *_costs(points, crf))
+
+
+class RealEncodes:
+    """Makes the probes and encodes that searchers ask for, from the scenes themselves; all frames are scored."""
+
+    def __init__(self, scenes: Mapping[str, Clip]) -> None:
+        self._scenes = scenes
+        self._held: tuple[str, Clip] | None = None
+
+    def probe(self, lesson: Lesson, crf: float, metric: str) -> CurvePoint:
+        scene = self._scene(lesson)
+        stretches = [scene.window(first, count).load() for first, count in windows(scene.frame_count)]
+        return probe_point(stretches, SETTINGS.for_clip(scene), crf, (metric,))
+
+    def whole(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint:
+        scene = self._scene(lesson)
+        everything = tuple(range(scene.frame_count))
+        return whole_point(scene, replace(SETTINGS, preset=preset).for_clip(scene), crf, (metric,), everything)
+
+    def _scene(self, lesson: Lesson) -> Clip:
+        if self._held is None or self._held[0] != lesson.name:
+            self._held = (lesson.name, self._scenes[lesson.name].load())
+        return self._held[1]
+
+
+def _at(lesson: Lesson, encoder: str, figure: str, crf: float) -> float:
+    crfs, values = lesson.curve(encoder, figure)
+    return float(from_scale(figure, spline_weights(tuple(crfs.tolist()), float(crf)) @ to_scale(figure, values)))
+
+
+def _costs(points: list[CurvePoint], crf: float) -> tuple[float, dict[str, float]]:
+    """CPU seconds of (coding, scoring by metric) between the measured CRFs."""
+    ordered = sorted(points, key=lambda point: point.crf)
+    crfs = [point.crf for point in ordered]
+    coding = float(np.interp(crf, crfs, [point.encode_cpu_s for point in ordered]))
+    return coding, {
+        metric: float(np.interp(crf, crfs, [point.score_cpu_s[metric] for point in ordered]))
+        for metric in ordered[0].score_cpu_s
+    }
