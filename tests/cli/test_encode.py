@@ -15,9 +15,11 @@ import pytest
 
 from reelrl.cli.main import main
 from reelrl.content.clip import Clip
+from reelrl.content.quality import psnr
 from reelrl.content.write.video import write_video
+from tests.content.makers import encode, smooth_frames
 from tests.encode.fixtures import own_cache  # noqa: F401
-from tests.encode.makers import scene
+from tests.encode.makers import deep_scene, scene
 from tests.waiting import HANG_S
 
 CLIP = scene("street", 40, (64, 64))
@@ -73,11 +75,62 @@ def test_at_a_quality_the_bits_of_the_encoder_alone_are_spent(capsys: pytest.Cap
     assert abs(printed["rate_error"]) < 0.1  # whole QPs on a tiny picture
 
 
+def test_ten_bits_are_kept_made_and_left_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    deep = deep_scene("street", 17, (64, 64))
+    write_video("deep.y4m", deep)
+    quick = ["--preset", "12", "--crf", "45", *REPLAY, "--json", "-o", "out.mkv"]
+    for source, flags, depth in (
+        ("deep.y4m", [], 10),
+        ("deep.y4m", ["--depth", "8"], 8),
+        ("in.y4m", ["--depth", "10", "--frames", "17"], 10),
+    ):
+        capsys.readouterr()
+        assert main(["encode", source, *quick, *flags]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        coded = Clip.open("out.mkv")
+        assert (printed["depth"], coded.depth, coded.frame_count) == (depth, depth, 17)
+        source_clip = Clip.open(source).at_depth(depth)
+        measured = [psnr(frame, shown).y for frame, shown in zip(source_clip, coded, strict=False)]
+        assert printed["psnr_y"] == pytest.approx(sum(measured) / 17)
+
+
+def test_other_chroma_is_converted_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wide.y4m").write_bytes(b"YUV4MPEG2 W64 H64 F25:1 Ip C444\n" + 3 * (b"FRAME\n" + bytes(3 * 64 * 64)))
+    encode(Path("wide.mkv"), smooth_frames(64, 64, 3), pixel_format="yuv444p")
+    for name, form in (("wide.y4m", "C444"), ("wide.mkv", "yuv444p")):
+        command = ["encode", name, "-o", f"{name}.mp4", "--preset", "12", "--crf", "45"]
+        assert main(command) == 1
+        assert f"has pixel format {form}" in capsys.readouterr().err
+        assert not Path(f"{name}.mp4").exists()
+        assert main([*command, "--convert-420"]) == 0
+        assert Clip.open(f"{name}.mp4").frame_count == 3
+
+
+def test_crf_may_have_quarters(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["-o", "out.mkv", "--preset", "12", *REPLAY, "--compare"]
+    sizes = [figures(capsys, *flags, "--crf", crf)["compare"]["size_bytes"] for crf in ("40", "40.5", "41")]
+    assert len(set(sizes)) == 3
+    assert main(["encode", "in.y4m", *flags, "--crf", "40.3"]) == 1
+    assert "--crf 40.3; give 1 to 63, in quarter steps" in capsys.readouterr().err
+
+
 def test_decisions_are_exported_for_stock_tools(capsys: pytest.CaptureFixture[str]) -> None:
-    figures(capsys, "-o", "out.mkv", *QUICK, "--export-qpfile", "qp.txt", "--export-zones", "zones.txt")
+    figures(
+        capsys,
+        "-o",
+        "out.mkv",
+        *QUICK,
+        "--export-qpfile",
+        "qp.txt",
+        "--export-zones",
+        "zones.txt",
+        "--export-scenes",
+        "s.json",
+    )
     assert len(Path("qp.txt").read_text().splitlines()) == CLIP.frame_count
     zones = [line.split() for line in Path("zones.txt").read_text().splitlines()]
     assert [zones[0][0], zones[-1][1]] == ["0", str(CLIP.frame_count)]
+    assert json.loads(Path("s.json").read_text())["frames"] == CLIP.frame_count
 
 
 def test_the_comparison_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

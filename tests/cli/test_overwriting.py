@@ -48,6 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ([*ENCODE, "-o", "./../{here}/film.mp4"], "film.mp4"),
         ([*ENCODE, "-o", "new.mkv", "--export-qpfile", "film.mp4"], "film.mp4"),
         ([*ENCODE, "-o", "new.mkv", "--export-zones", "film.mp4"], "film.mp4"),
+        ([*ENCODE, "-o", "new.mkv", "--export-scenes", "film.mp4"], "film.mp4"),
         (["clips", "make", "film.y4m", "-o", "film.y4m"], "film.y4m"),
         (["traces", "convert", "trace.txt", "-o", "trace.txt"], "trace.txt"),
         (["traces", "trace.txt", "--figure", "trace.txt"], "trace.txt"),

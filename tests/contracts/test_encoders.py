@@ -9,15 +9,19 @@ import pytest
 
 from reelrl.content.catalogue import catalogue
 from reelrl.content.generated.clips import STYLES
-from reelrl.encode import EncoderSession, EncoderSettings, FrameType, capabilities, encode_clip
+from reelrl.content.write.video import write_bitstream
+from reelrl.encode import EncoderSession, EncoderSettings, FrameType, WorkerSession, capabilities, encode_clip
 from reelrl.encode.codecs.block_ssim import picture_ssim
 from reelrl.encode.codecs.decoding import decode
+from reelrl.errors import ConfigError
 from tests.encode.makers import (
     BACKENDS,
     STRUCTURES,
     SUPERBLOCKS,
     bytes_of,
     coded,
+    deep_scene,
+    quantisers,
     random_decisions,
     scene,
     settings_for,
@@ -25,6 +29,8 @@ from tests.encode.makers import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reelrl.content.clip import Clip
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.whole_clip import Decision
@@ -129,6 +135,74 @@ def test_ssim_is_that_of_the_reconstruction_to_the_last_bit(
         # In random access SVT-AV1 fills the last block of pictures that nothing refers to with what it coded there.
         exact = structure == "low_delay" or not (clip.width % 8 or clip.height % 8)
         assert packet.ssim == (measured if exact else pytest.approx(measured, abs=0.002))
+
+
+@each_structure
+@pytest.mark.parametrize("size", [(128, 96), (66, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_in_ten_bits_packets_are_true_too(backend: str, structure: str, size: tuple[int, int]) -> None:
+    clip = deep_scene("water", 6, size)
+    decisions = random_decisions(6, clip.superblock_count)
+    settings = settings_for(clip, backend, structure, picture_qp=True)
+    packets = coded(clip, settings, lambda number: decisions[number])
+    check_stream(clip, packets)
+    assert {packet.recon.depth for packet in packets if packet.recon} == {10}
+    pixels = clip.width * clip.height
+    for packet in packets:
+        assert packet.sse is not None
+        assert packet.psnr[0] == pytest.approx(10 * np.log10(1023**2 * pixels / packet.sse[0]))
+    eight = coded(clip.at_depth(8), settings_for(clip.at_depth(8), backend, structure, picture_qp=True, qp=20))
+    ten = coded(clip, settings_for(clip, backend, structure, picture_qp=True, qp=20))
+    assert abs(ten[0].psnr[0] - eight[0].psnr[0]) < 1  # the same scale, whatever the depth
+
+
+@each_structure
+@pytest.mark.parametrize("preset", [4, 8])
+def test_in_ten_bits_ssim_is_that_of_the_reconstruction(backend: str, structure: str, preset: int) -> None:
+    clip = deep_scene("street", 6)
+    settings = settings_for(clip, backend, structure, ssim=True, preset=preset)
+    packets = coded(clip, settings)
+    check_stream(clip, packets)
+    for frame, packet in zip(clip, packets, strict=True):
+        assert packet.recon is not None
+        assert packet.ssim == picture_ssim(frame.planes, packet.recon.planes)
+
+
+@each_backend
+def test_ten_bits_cross_to_a_worker_and_back(backend: str) -> None:
+    clip = deep_scene("street", 3)
+    settings = settings_for(clip, backend)
+    here, there = coded(clip, settings), coded(clip, settings, kind=WorkerSession)
+    assert bytes_of(here) == bytes_of(there)
+    assert [packet.recon for packet in here] == [packet.recon for packet in there]
+
+
+def test_quarter_steps_of_crf_lie_between_whole_ones(tmp_path: Path) -> None:
+    clip = scene("street", 9)
+    streams, finest = [], []
+    for step in range(5):
+        settings = settings_for(
+            clip, "svtav1", "random_access", rate_control="crf", qp=30 + step // 4, crf_quarters=step % 4
+        )
+        packets = coded(clip, settings)
+        streams.append(bytes_of(packets))
+        write_bitstream(tmp_path / "a.ivf", [packet.data for packet in packets], clip.width, clip.height, clip.fps)
+        finest.append(quantisers(tmp_path / "a.ivf")[0])
+    assert len(set(streams)) == 5
+    assert finest == sorted(finest)  # of the key frame, where a step of CRF is two of 256
+    assert len(set(finest)) >= 3
+
+
+def test_quarter_steps_are_refused_where_there_are_none() -> None:
+    clip = scene("street", 1)
+    with pytest.raises(ConfigError, match=r"crf 30\.25: libaom has whole steps of CRF only; use 30"):
+        EncoderSession(settings_for(clip, "aom", rate_control="crf", qp=30, crf_quarters=1))
+    for wrong in (
+        {"rate_control": "cqp"},
+        {"rate_control": "crf", "picture_qp": True},
+        {"rate_control": "crf", "qp": 63},
+    ):
+        with pytest.raises(ConfigError, match="quarter steps are for crf below 63 without picture_qp"):
+            settings_for(clip, "svtav1", "random_access", crf_quarters=2, **wrong)
 
 
 @each_structure

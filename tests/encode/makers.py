@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl import names
+from reelrl.content.clip import Clip
+from reelrl.content.frame import Frame
 from reelrl.content.generated.clips import generated_clip
+from reelrl.content.quality import vmaf_program
 from reelrl.encode import EncoderSession, EncoderSettings, capabilities
 from tests.waiting import HANG_S
 
@@ -25,8 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from reelrl.content.clip import Clip
-    from reelrl.content.frame import Frame
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.session import Session
     from reelrl.encode.codecs.whole_clip import Decision
@@ -48,6 +50,15 @@ SUPERBLOCKS = 4
 def scene(style: str = "street", frames: int = 12, size: tuple[int, int] = (WIDTH, HEIGHT), seed: int = 0) -> Clip:
     """A generated clip, drawn once and kept in memory."""
     return generated_clip(style, size=size, frames=frames, seed=seed).load()
+
+
+@cache
+def deep_scene(style: str = "street", frames: int = 6, size: tuple[int, int] = (WIDTH, HEIGHT)) -> Clip:
+    """A generated clip in 10 bits, with noise in the two that 8 bits do not have."""
+    rng = np.random.default_rng(0)
+    deep = [frame.at_depth(10) for frame in scene(style, frames, size)]
+    noisy = [Frame(frame.data + rng.integers(0, 4, frame.data.size, np.uint16), *size) for frame in deep]
+    return Clip.from_frames(noisy, fps=30, name=f"{style} in 10 bits")
 
 
 def settings_for(clip: Clip, backend: str, structure: str = "low_delay", **changes: Any) -> EncoderSettings:
@@ -90,6 +101,22 @@ def random_decisions(frames: int, superblocks: int, seed: int = 0) -> list[Decis
 def squared_error(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
     """Sum of squared differences, the slow and obvious way."""
     return int(((a.astype(np.int64) - b.astype(np.int64)) ** 2).sum())
+
+
+def quantisers(stream: Path) -> list[int]:
+    """Quantiser index of each picture in display order, as FFmpeg reads them from the headers; one key frame."""
+    command = [vmaf_program(), "-i", str(stream), "-c", "copy", "-bsf:v", "trace_headers", "-f", "null", "-"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    found: dict[int, int] = {}
+    cycles, number = 0, 0
+    for name, value in re.findall(r"\] \d+ +(order_hint|base_q_idx) +[01]+ = (\d+)", told):
+        if name == "base_q_idx":
+            found[number] = int(value)
+            continue
+        # Order hints count to 127: the nearest number to the picture before.
+        number = min((int(value) + 128 * (cycles + step) for step in (-1, 0, 1)), key=lambda n: abs(n - number))
+        cycles = number // 128
+    return [found[number] for number in sorted(found)]
 
 
 def thread_count() -> int:

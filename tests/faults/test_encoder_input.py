@@ -134,9 +134,25 @@ def test_odd_and_empty_sizes_are_refused(width: int, height: int) -> None:
         EncoderSettings(width=width, height=height)
 
 
-def test_ten_bit_planes_are_refused() -> None:
-    with pytest.raises(ContentError, match="frame data is uint16; only 8-bit video is supported"):
-        Frame(np.zeros(WIDTH * HEIGHT * 3 // 2, np.uint16), WIDTH, HEIGHT)
+@pytest.mark.parametrize("dtype", [np.int16, np.uint32, np.float32, np.dtype(">u2")])
+def test_planes_of_other_types_are_refused(dtype: Any) -> None:
+    with pytest.raises(ContentError, match=f"frame data is {np.dtype(dtype)}; pass uint8 planes, or uint16 for 10"):
+        Frame(np.zeros(WIDTH * HEIGHT * 3 // 2, dtype), WIDTH, HEIGHT)
+
+
+@each_kind
+@each_backend
+def test_frames_of_another_depth_and_samples_out_of_range_are_refused(backend: str, kind: type[Session]) -> None:
+    deep = GOOD.at_depth(10)
+    with kind(settings_for(scene("street", 1), backend)) as session:
+        check_refused(session, ContentError, "frame has 10 bits, this stream 8; send frame.at_depth", deep)
+    with kind(settings_for(scene("street", 1).at_depth(10), backend)) as session:
+        check_refused(session, ContentError, "frame has 8 bits, this stream 10; send frame.at_depth", GOOD)
+        broken = Frame(deep.data.copy(), WIDTH, HEIGHT)
+        broken.y[3, 5] = 1024
+        check_refused(session, ContentError, "a sample of a 10-bit frame is 1024, the largest is 1023", broken)
+        session.send(deep)
+        assert len(session.flush()) == 1
 
 
 @each_kind

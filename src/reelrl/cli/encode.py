@@ -40,17 +40,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", required=True, metavar="FILE", help="where the stream goes: .mkv, .mp4, .webm or .ivf")
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--bitrate", type=float, metavar="KBPS", help="kbit/s to meet")
-    goal.add_argument("--crf", type=int, metavar="QP", help="spend what the encoder alone spends at this quality")
+    goal.add_argument("--crf", type=float, metavar="QP", help="spend what the encoder alone spends at this quality")
     add("--policy", metavar="WHAT", help="who decides (default rate-model; leaky-bucket in low delay)")
     add("--structure", choices=("random_access", "low_delay"), default="random_access", help="default random_access")
     add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
     add("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
     add("--threads", type=int, default=1, metavar="N", help="of the encoder (default 1)")
+    add("--depth", type=int, choices=(8, 10), help="bits of a sample (default: the source's)")
+    add(
+        "--convert-420",
+        action="store_true",
+        help="make 4:2:0 of a source in 4:2:2 or 4:4:4, which is refused otherwise",
+    )
     add("--frames", type=int, metavar="N", help="only the first N frames")
     add("--video-only", action="store_true", help="leave out audio, subtitles, chapters, attachments and tags")
     add("--compare", action="store_true", help="also encode with the encoder's own rate control, and say who won")
     add("--export-qpfile", metavar="FILE", help="also write the QP of each picture, for SVT-AV1's own program")
-    add("--export-zones", metavar="FILE", help="also write the decisions as zones for Av1an")
+    add("--export-zones", metavar="FILE", help="also write the decisions as zones for Av1an, a CRF for each scene")
+    add("--export-scenes", metavar="FILE", help="the same as Av1an's scene file (JSON)")
     options.add_seed(parser)
     options.add_json(parser)
 
@@ -63,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     _check_output(Path(args.output))
     job, watch, carried = _job(args)
     # Before the first pass: a clip that is read and written at once would be lost.
-    for path in (args.output, args.export_qpfile, args.export_zones):
+    for path in (args.output, args.export_qpfile, args.export_zones, args.export_scenes):
         refuse_overwriting(path, *job.clip.files)
     policy = args.policy or DEFAULTS[args.structure]
     source, done = job.steered(policy, args.seed, watch.phase)
@@ -75,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         "policy": policy,
         "passes": done.episode.passes + 1,
         "frames": job.clip.frame_count,
+        "depth": job.clip.depth,
         "target_kbps": done.episode.kbps,
         **_figures(encoded, done.episode.kbps),
         "seconds": time.monotonic() - begin_s,
@@ -131,7 +139,8 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress, Carried]:
 
     if args.bitrate is not None and not args.bitrate > 0:
         raise ConfigError(f"--bitrate {args.bitrate:g}; give kbit/s above zero")
-    clip = open_clip(args.clip)
+    clip = open_clip(args.clip, convert_420=args.convert_420)
+    clip = clip.at_depth(args.depth or clip.depth)
     if args.frames:
         clip = clip.window(0, min(args.frames, clip.frame_count))
     carried = carried_by(clip, video_only=args.video_only)
@@ -148,16 +157,24 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress, Carried]:
         options=colour_options(carried.presentation),
     )
     if args.crf is not None:
-        settings = replace(settings, qp=args.crf)
+        qp, quarters = _quality(args.crf)
+        settings = replace(settings, qp=qp, crf_quarters=quarters)
     return EncodeJob(watch.clip, settings.for_clip(clip), args.bitrate, constant=low_delay), watch, carried
 
 
-def _export(source: InProcessSource, args: argparse.Namespace) -> None:
-    from reelrl.encode.file.export import write_qp_file, write_zones
+def _quality(crf: float) -> tuple[int, int]:
+    """QP and quarters of a CRF."""
+    if not (1 <= crf <= 63 and (4 * crf).is_integer()):
+        raise ConfigError(f"--crf {crf:g}; give 1 to 63, in quarter steps where the encoder has them")
+    return int(crf), round(4 * crf) % 4
 
-    for path, write in ((args.export_qpfile, write_qp_file), (args.export_zones, write_zones)):
-        if path:
-            write(source, Path(path))
+
+def _export(source: InProcessSource, args: argparse.Namespace) -> None:
+    from reelrl.encode.file.export import EXPORTS, Decisions, export
+
+    for kind in EXPORTS:
+        if path := getattr(args, f"export_{kind}"):
+            export(Decisions.of(source), kind, Path(path))
 
 
 def _compare(job: EncodeJob, kbps: float, watch: _ReadProgress) -> dict[str, Any]:
@@ -179,7 +196,8 @@ def _figures(encoded: Any, target_kbps: float) -> dict[str, float]:
 def _print(facts: dict[str, Any]) -> None:
     passes = "one pass" if facts["passes"] == 1 else f"{facts['passes']} passes"
     output.line("policy", facts["policy"], passes, f"{len(facts['deltas'])} mini-GOPs", duration(facts["seconds"]))
-    output.line("coded", facts["output"], f"{facts['frames']} frames", *_shown(facts))
+    pictures = f"{facts['frames']} frames" + (" of 10 bits" if facts["depth"] == 10 else "")
+    output.line("coded", facts["output"], pictures, *_shown(facts))
     for what in facts["left_out"]:
         output.line("lost", what)
     own = facts.get("compare")

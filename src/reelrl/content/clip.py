@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
-from reelrl.content.frame import Frame, check_size
+from reelrl.content.frame import Frame, check_depth, check_size
 from reelrl.errors import ConfigError, ContentError
 
 SUPERBLOCK_SIZE = 64
@@ -35,6 +35,7 @@ class Clip:
 
     `source` names who made the pictures: clips of one source never fall on both sides of a train/test split.
     `files` are those it reads from: none for pictures that are made or held in memory.
+    `depth` is the bits of a sample, 8 or 10.
     Frames may be shared between readers: copy one before changing its pixels.
     """
 
@@ -47,22 +48,38 @@ class Clip:
     licence_class: str = "unstated"
     start_reading: FrameSource = field(repr=False, compare=False)
     files: tuple[Path, ...] = field(default=(), repr=False, compare=False)
+    depth: int = 8
 
     def __post_init__(self) -> None:
         check_size(self.width, self.height)
+        check_depth(self.depth)
         if self.fps <= 0:
             raise ContentError(f"{self.name}: frame rate is {self.fps}; it must be positive: pass fps=")
         if self.frame_count <= 0:
             raise ContentError(f"{self.name} has no frames; a clip needs at least one")
 
     @classmethod
-    def open(cls, path: str | Path, size: tuple[int, int] | None = None, fps: Fraction | int | None = None) -> Clip:
-        """A clip that reads from a file, anew on each pass; `size` and `fps` as in `VideoReader`."""
+    def open(
+        cls,
+        path: str | Path,
+        size: tuple[int, int] | None = None,
+        fps: Fraction | int | None = None,
+        *,
+        convert_420: bool = False,
+    ) -> Clip:
+        """A clip that reads from a file, anew on each pass; `size`, `fps`, `convert_420` as in `VideoReader`."""
         from reelrl.content.read.video import VideoReader
 
-        with VideoReader(path, size, fps) as reader:
-            width, height, rate, frames = reader.width, reader.height, reader.fps, reader.frame_count
-        return cls.described(path, width=width, height=height, fps=rate, frame_count=frames)
+        with VideoReader(path, size, fps, convert_420=convert_420) as reader:
+            return cls.described(
+                path,
+                width=reader.width,
+                height=reader.height,
+                fps=reader.fps,
+                frame_count=reader.frame_count,
+                depth=reader.depth,
+                convert_420=convert_420,
+            )
 
     @classmethod
     def described(
@@ -76,6 +93,8 @@ class Clip:
         name: str = "",
         source: str = "",
         licence_class: str = "unstated",
+        depth: int = 8,
+        convert_420: bool = False,
     ) -> Clip:
         """A clip of a file that is known from elsewhere; the file is opened, and checked, when it is read."""
         return cls(
@@ -86,8 +105,9 @@ class Clip:
             frame_count=frame_count,
             source=source or Path(path).stem,
             licence_class=licence_class,
-            start_reading=partial(_read_file, str(path), (width, height), fps, frame_count),
+            start_reading=partial(_read_file, str(path), (width, height), fps, frame_count, depth, convert_420),
             files=(Path(path),),
+            depth=depth,
         )
 
     @classmethod
@@ -100,12 +120,17 @@ class Clip:
         source: str = "",
         licence_class: str = "unstated",
     ) -> Clip:
-        """A clip that holds its frames in memory; all must have one size."""
+        """A clip that holds its frames in memory; all must have one size and depth."""
         held = tuple(frames)
         if not held:
             raise ContentError(f"{name} has no frames; a clip needs at least one")
-        width, height = held[0].width, held[0].height
+        width, height, depth = held[0].width, held[0].height, held[0].depth
         for number, frame in enumerate(held):
+            if frame.depth != depth:
+                raise ContentError(
+                    f"{name}: frame {number} has {frame.depth} bits, frame 0 has {depth}; a clip has one depth: "
+                    f"use frame.at_depth({depth})"
+                )
             if (frame.width, frame.height) != (width, height):
                 raise ContentError(
                     f"{name}: frame {number} is {frame.width}x{frame.height}, frame 0 is {width}x{height}; "
@@ -120,6 +145,7 @@ class Clip:
             source=source or name,
             licence_class=licence_class,
             start_reading=partial(_read_memory, held),
+            depth=depth,
         )
 
     def __iter__(self) -> Iterator[Frame]:
@@ -135,7 +161,7 @@ class Clip:
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 of all I420 frames in display order, as hex; the first call reads the whole clip."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(b"" if self.depth == 8 else b"10 bit")
         for frame in self:
             digest.update(frame.data.data)
         return digest.hexdigest()
@@ -157,6 +183,13 @@ class Clip:
     def load(self) -> Clip:
         """The same clip with every frame in memory."""
         return replace(self, start_reading=partial(_read_memory, tuple(self)))
+
+    def at_depth(self, depth: int) -> Clip:
+        """The same pictures with samples of so many bits (see `Frame.at_depth`); still lazy."""
+        check_depth(depth)
+        if depth == self.depth:
+            return self
+        return replace(self, depth=depth, start_reading=partial(_read_at_depth, self, depth))
 
     def window(self, start: int, count: int) -> Clip:
         """Frames `start` to `start + count - 1`; still lazy."""
@@ -182,6 +215,11 @@ def concatenate(clips: Sequence[Clip], name: str = "") -> Clip:
                 f"{clip.name} is {clip.width}x{clip.height}, {first.name} is {first.width}x{first.height}; "
                 "only clips of one size can follow each other"
             )
+        if clip.depth != first.depth:
+            raise ContentError(
+                f"{clip.name} has {clip.depth} bits, {first.name} has {first.depth}; clips of one depth can follow "
+                f"each other: use clip.at_depth({first.depth})"
+            )
     classes = {clip.licence_class for clip in clips}
     return replace(
         first,
@@ -194,20 +232,27 @@ def concatenate(clips: Sequence[Clip], name: str = "") -> Clip:
     )
 
 
-def _read_file(path: str, size: tuple[int, int], fps: Fraction, frame_count: int, start: int) -> Iterator[Frame]:
+def _read_file(
+    path: str, size: tuple[int, int], fps: Fraction, frame_count: int, depth: int, convert_420: bool, start: int
+) -> Iterator[Frame]:
     from reelrl.content.read.video import VideoReader
 
-    with VideoReader(path, size, fps) as reader:
-        if reader.frame_count != frame_count:
-            raise ContentError(
-                f"{path} has {reader.frame_count} frames, {frame_count} were expected; it was changed or is another "
-                "file: open it anew, or copy it again"
-            )
+    with VideoReader(path, size, fps, convert_420=convert_420) as reader:
+        for found, expected, unit in ((reader.frame_count, frame_count, "frames"), (reader.depth, depth, "bits")):
+            if found != expected:
+                raise ContentError(
+                    f"{path} has {found} {unit}, {expected} were expected; it was changed or is another file: open it "
+                    "anew, or copy it again"
+                )
         yield from reader.frames(start)
 
 
 def _read_memory(frames: tuple[Frame, ...], start: int) -> Iterator[Frame]:
     return islice(frames, start, None)
+
+
+def _read_at_depth(clip: Clip, depth: int, start: int) -> Iterator[Frame]:
+    return (frame.at_depth(depth) for frame in clip.frames(start))
 
 
 def _read_window(clip: Clip, first: int, count: int, start: int) -> Iterator[Frame]:

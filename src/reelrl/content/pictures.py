@@ -35,6 +35,7 @@ def rgb(frame: Frame, matrix: str = "bt601", *, full_range: bool = False) -> Pic
     if matrix not in MATRICES:
         raise ConfigError(f"unknown colour matrix {matrix!r}; choose from {', '.join(MATRICES)}")
     red_share, blue_share = MATRICES[matrix]
+    frame = frame.at_depth(8)
     size = (frame.width, frame.height)
     y = frame.y.astype(np.float32)
     cb, cr = (
@@ -50,6 +51,7 @@ def rgb(frame: Frame, matrix: str = "bt601", *, full_range: bool = False) -> Pic
 
 def plane(frame: Frame, name: Literal["y", "cb", "cr"]) -> Picture:
     """One plane at its own size: luma as grey, a colour difference in its colour."""
+    frame = frame.at_depth(8)
     if name == "y":
         return np.repeat(frame.y[..., None], 3, axis=2)
     level = {"cb": frame.u, "cr": frame.v}[name].astype(np.float32) - 128

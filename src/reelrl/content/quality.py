@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from reelrl.content.frame import Frame, Plane
 
-PEAK = 255
 PSNR_CAP_DB = 100.0
 """Identical planes get this instead of infinity."""
 
@@ -49,11 +48,16 @@ class PlaneErrors(NamedTuple):
     v: int
 
 
+def peak(depth: int) -> int:
+    """The largest sample of so many bits: 255 or 1023."""
+    return (1 << depth) - 1
+
+
 def sse(a: Plane, b: Plane) -> int:
     """Sum of squared differences of two planes, exact."""
     import cv2
 
-    _check_shapes(a.shape, b.shape)
+    _check_alike(a, b)
     return round(cv2.norm(a, b, cv2.NORM_L2SQR))
 
 
@@ -61,11 +65,16 @@ def frame_sse(a: Frame, b: Frame) -> PlaneErrors:
     return PlaneErrors(sse(a.y, b.y), sse(a.u, b.u), sse(a.v, b.v))
 
 
-def psnr_from_sse(error: float, samples: int, cap_db: float = PSNR_CAP_DB) -> float:
-    """PSNR in dB of 8-bit samples, at most `cap_db`."""
+def psnr_from_sse(error: float, samples: int, cap_db: float = PSNR_CAP_DB, *, depth: int = 8) -> float:
+    """PSNR in dB of samples of `depth` bits, at most `cap_db`."""
     if error <= 0:
         return cap_db
-    return min(cap_db, 10 * math.log10(PEAK * PEAK * samples / error))
+    return min(cap_db, 10 * math.log10(peak(depth) ** 2 * samples / error))
+
+
+def sse_in_8_bits(error: int, depth: int) -> int:
+    """A squared error in 8-bit levels: where only those are known, it gives the same PSNR."""
+    return error if depth == 8 else round(error * (peak(8) / peak(depth)) ** 2)
 
 
 def psnr(a: Frame, b: Frame, cap_db: float = PSNR_CAP_DB) -> PlaneScores:
@@ -73,16 +82,18 @@ def psnr(a: Frame, b: Frame, cap_db: float = PSNR_CAP_DB) -> PlaneScores:
     errors = frame_sse(a, b)
     samples = a.width * a.height
     return PlaneScores(
-        psnr_from_sse(errors.y, samples, cap_db),
-        psnr_from_sse(errors.u, samples // 4, cap_db),
-        psnr_from_sse(errors.v, samples // 4, cap_db),
+        psnr_from_sse(errors.y, samples, cap_db, depth=a.depth),
+        psnr_from_sse(errors.u, samples // 4, cap_db, depth=a.depth),
+        psnr_from_sse(errors.v, samples // 4, cap_db, depth=a.depth),
     )
 
 
-def psnr_of_mean_mse(frame_errors: Sequence[float], samples: int, cap_db: float = PSNR_CAP_DB) -> float:
+def psnr_of_mean_mse(
+    frame_errors: Sequence[float], samples: int, cap_db: float = PSNR_CAP_DB, *, depth: int = 8
+) -> float:
     """PSNR of a clip as one signal: the squared errors of all frames are averaged first. Bad frames weigh more."""
     _check_some(len(frame_errors))
-    return psnr_from_sse(sum(frame_errors), samples * len(frame_errors), cap_db)
+    return psnr_from_sse(sum(frame_errors), samples * len(frame_errors), cap_db, depth=depth)
 
 
 def mean_of_frame_psnr(frame_errors: Sequence[float], samples: int, cap_db: float = PSNR_CAP_DB) -> float:
@@ -100,7 +111,7 @@ def plane_ssim(a: Plane, b: Plane) -> float:
     """SSIM by Wang et al. (2004): Gaussian window of 11x11, sigma 1.5, averaged where the window fits."""
     import cv2
 
-    _check_shapes(a.shape, b.shape)
+    _check_alike(a, b)
     if min(a.shape) < SSIM_WINDOW:
         raise ConfigError(f"a plane is {a.shape[1]}x{a.shape[0]}; SSIM needs at least {SSIM_WINDOW}x{SSIM_WINDOW}")
     kernel, edge = _gaussian(), SSIM_WINDOW // 2
@@ -114,7 +125,8 @@ def plane_ssim(a: Plane, b: Plane) -> float:
     mean_xx, mean_yy, mean_xy = mean_x * mean_x, mean_y * mean_y, mean_x * mean_y
     variances = blur(x * x + y * y) - mean_xx - mean_yy
     covariance = blur(x * y) - mean_xy
-    c1, c2 = (0.01 * PEAK) ** 2, (0.03 * PEAK) ** 2
+    largest = peak(8 if a.itemsize == 1 else 10)
+    c1, c2 = (0.01 * largest) ** 2, (0.03 * largest) ** 2
     similarity = (2 * mean_xy + c1) * (2 * covariance + c2) / ((mean_xx + mean_yy + c1) * (variances + c2))
     return float(similarity.mean())
 
@@ -124,18 +136,18 @@ def vmaf(
 ) -> list[float]:
     """VMAF of each frame, 0 to 100, by the ffmpeg that comes with imageio-ffmpeg (extra `vmaf`); 7 ms a CIF frame.
 
-    Both must have as many frames, all of one size. The model is the ffmpeg's own, v0.6.1. With `every`, only frames
-    0, every, 2 * every ... are scored; motion is still that from frame to frame, so their scores are the same.
+    Both must have as many frames, all of one size and depth. The model is the ffmpeg's own, v0.6.1. With `every`, only
+    frames 0, every, 2 * every ... are scored; motion is still that from frame to frame, so their scores are the same.
     """
     ffmpeg = vmaf_program()
     pairs = _stacked(reference, distorted)
     try:
-        width, height, first = next(pairs)
+        (width, height, depth), first = next(pairs)
     except StopIteration:
         raise ConfigError("no frames to compare; pass at least one") from None
     with tempfile.TemporaryDirectory(prefix="reelrl-vmaf-") as folder:
-        command = [ffmpeg, *_vmaf_arguments(width, height, every)]
-        _feed(command, Path(folder), chain([first], (data for _, _, data in pairs)), deadline_s)
+        command = [ffmpeg, *_vmaf_arguments(width, height, depth, every)]
+        _feed(command, Path(folder), chain([first], (data for _, data in pairs)), deadline_s)
         return _read_scores(Path(folder))
 
 
@@ -182,28 +194,36 @@ def _has_libvmaf(program: str) -> bool:
     return b" libvmaf " in listed.stdout
 
 
-def _vmaf_arguments(width: int, height: int, every: int) -> list[str]:
+def _vmaf_arguments(width: int, height: int, depth: int, every: int) -> list[str]:
     """Arguments that read pairs of pictures from stdin, one above the other, and score the lower by the upper one."""
     graph = (
         f"split[a][b];[a]crop={width}:{height}:0:{height}[distorted];[b]crop={width}:{height}:0:0[reference];"
         "[distorted][reference]libvmaf=log_fmt=json:log_path=scores.json:"
         f"n_subsample={every}"
     )
-    source = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{2 * height}", "-r", "30", "-i", "pipe:0"]
+    form = "yuv420p" if depth == 8 else "yuv420p10le"
+    source = ["-f", "rawvideo", "-pix_fmt", form, "-s", f"{width}x{2 * height}", "-r", "30", "-i", "pipe:0"]
     return ["-hide_banner", "-loglevel", "error", "-nostdin", *source, "-lavfi", graph, "-f", "null", "-"]
 
 
-def _stacked(reference: Iterable[Frame], distorted: Iterable[Frame]) -> Iterator[tuple[int, int, bytes]]:
-    """(width, height, bytes of an I420 picture with the reference above the distorted frame)."""
-    size = None
+def _stacked(reference: Iterable[Frame], distorted: Iterable[Frame]) -> Iterator[tuple[tuple[int, int, int], bytes]]:
+    """(width, height, depth), and bytes of an I420 picture with the reference above the distorted frame."""
+    first = None
     try:
         for upper, lower in zip(reference, distorted, strict=True):
-            size = size or (upper.width, upper.height)
+            first = first or upper
             for frame in (upper, lower):
-                if (frame.width, frame.height) != size:
-                    raise ConfigError(f"frames differ in size: {size[0]}x{size[1]} and {frame.width}x{frame.height}")
+                if (frame.width, frame.height) != (first.width, first.height):
+                    raise ConfigError(
+                        f"frames differ in size: {first.width}x{first.height} and {frame.width}x{frame.height}"
+                    )
+                if frame.depth != first.depth:
+                    raise _differ_in_depth(first.depth, frame.depth)
             planes = zip(upper.planes, lower.planes, strict=True)
-            yield *size, b"".join(plane.tobytes() for pair in planes for plane in pair)
+            yield (
+                (first.width, first.height, first.depth),
+                b"".join(plane.tobytes() for pair in planes for plane in pair),
+            )
     except ValueError as error:
         if isinstance(error, ReelError):
             raise
@@ -262,6 +282,17 @@ def _check_some(count: int) -> None:
         raise ConfigError("no frames to compare; pass at least one")
 
 
-def _check_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    if a != b:
-        raise ConfigError(f"planes differ in size: {a[1]}x{a[0]} and {b[1]}x{b[0]}; compare pictures of one size")
+def _check_alike(a: Plane, b: Plane) -> None:
+    if a.shape != b.shape:
+        (rows, columns), (other_rows, other_columns) = a.shape, b.shape
+        raise ConfigError(
+            f"planes differ in size: {columns}x{rows} and {other_columns}x{other_rows}; compare pictures of one size"
+        )
+    if a.itemsize != b.itemsize:
+        raise _differ_in_depth(8 * a.itemsize, 8 * b.itemsize)
+
+
+def _differ_in_depth(one: int, other: int) -> ConfigError:
+    return ConfigError(
+        f"pictures differ in depth: {min(one, 10)} and {min(other, 10)} bits; compare at one: frame.at_depth(10)"
+    )

@@ -22,18 +22,24 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-def open_clip(name: str | Path, size: tuple[int, int] | None = None, fps: Fraction | int | None = None) -> Clip:
+def open_clip(
+    name: str | Path,
+    size: tuple[int, int] | None = None,
+    fps: Fraction | int | None = None,
+    *,
+    convert_420: bool = False,
+) -> Clip:
     """The clip that a recipe, path or catalogue name stands for.
 
-    Recipes look like "generated:street?size=352x288&frames=60&seed=3"; `size` and `fps` are for files, as in
-    `VideoReader`. An existing file wins over a catalogue name.
+    Recipes look like "generated:street?size=352x288&frames=60&seed=3"; `size`, `fps` and `convert_420` are for files,
+    as in `VideoReader`. An existing file wins over a catalogue name.
     """
     text = str(name)
     scheme, colon, rest = text.partition(":")
     if colon and scheme in RECIPES:
         return _from_recipe(scheme, rest)
     if os.path.lexists(text):
-        return Clip.open(text, size, fps)
+        return Clip.open(text, size, fps, convert_420=convert_420)
     from reelrl.content.catalogue import catalogue
 
     entries = {entry.clip.name: entry.clip for entry in catalogue()}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reelrl.content.frame import Frame
 
 _TICK = Fraction(1, 30)
+_FORMATS = {8: "yuv420p", 10: "yuv420p10le"}
 # The planes as the published figure weighs them.
 _WEIGHTS = {"y": 4, "u": 1, "v": 1}
 
@@ -25,7 +26,7 @@ _WEIGHTS = {"y": 4, "u": 1, "v": 1}
 def xpsnr(reference: Iterable[Frame], distorted: Iterable[Frame]) -> list[float]:
     """XPSNR of each frame in dB, (4 Y + Cb + Cr) / 6; at most 100. The filter knows the frames before, so send all.
 
-    Both must have as many frames, all of one size.
+    Both must have as many frames, all of one size and depth.
     """
     from av.filter import Graph
     from av.video.format import VideoFormat
@@ -36,7 +37,9 @@ def xpsnr(reference: Iterable[Frame], distorted: Iterable[Frame]) -> list[float]
         if graph is None:
             graph = Graph()
             ends = [
-                graph.add_buffer(width=each.width, height=each.height, format=VideoFormat("yuv420p"), time_base=_TICK)
+                graph.add_buffer(
+                    width=each.width, height=each.height, format=VideoFormat(_FORMATS[each.depth]), time_base=_TICK
+                )
                 for each in (coded, wanted)
             ]
             try:
@@ -62,7 +65,7 @@ def _as_av(frame: Frame, number: int) -> VideoFrame:
     from av.video.frame import VideoFrame
 
     rows = np.asarray(frame.data).reshape(frame.height * 3 // 2, frame.width)
-    made = VideoFrame.from_ndarray(rows, format="yuv420p")
+    made = VideoFrame.from_ndarray(rows, format=_FORMATS[frame.depth])
     made.pts, made.time_base = number, _TICK
     return made
 

@@ -30,6 +30,12 @@ def split_clips(split: str) -> list[Clip]:
     return [entry.clip for entry in entries if games or not entry.clip.source.startswith("atari:")]
 
 
+def refuse_10_bit(clip: Clip, what: str) -> None:
+    """Say that superblock maps are learned and judged on video of 8 bits."""
+    if clip.depth != 8:
+        raise ConfigError(f"{clip.name} has {clip.depth} bits, {what} takes 8: use clip.at_depth(8), or another clip")
+
+
 def opened(video: str | Path | Clip, max_frames: int | None) -> Clip:
     """The clip or its first frames, held in memory unless it is large."""
     clip = video if isinstance(video, Clip) else open_clip(video)
@@ -38,5 +44,5 @@ def opened(video: str | Path | Clip, max_frames: int | None) -> Clip:
             raise ConfigError(f"max_frames = {max_frames!r}; give a whole number from 1, or None for the whole clip")
         if max_frames < clip.frame_count:
             clip = clip.window(0, max_frames)
-    small = frame_bytes(clip.width, clip.height) * clip.frame_count <= IN_MEMORY_BYTES
+    small = frame_bytes(clip.width, clip.height, clip.depth) * clip.frame_count <= IN_MEMORY_BYTES
     return clip.load() if small else clip

@@ -79,6 +79,7 @@ class FeatureExtractor:
                 f"frame is {frame.width}x{frame.height}, these features are for {self.width}x{self.height}; "
                 "make another FeatureExtractor"
             )
+        frame = frame.at_depth(8)  # levels are 8-bit ones, whatever the video's depth
         features = np.zeros((len(FEATURES), self.superblocks), np.float32)
         _texture(*frame.planes, features)
         self._shrink(frame.y)

@@ -111,20 +111,22 @@ def test_raw_video_without_a_size_asks_for_one(tmp_path: Path) -> None:
     assert len(VideoReader(path, size=(64, 32))) == 1
 
 
-@pytest.mark.parametrize("pixel_format", ["yuv420p10le", "yuv422p", "yuv444p", "gray"])
+@pytest.mark.parametrize("pixel_format", ["yuv420p12le", "yuv422p", "yuv444p10le", "gray", "bgr0"])
 def test_other_pixel_formats_are_refused_with_the_command_that_converts(tmp_path: Path, pixel_format: str) -> None:
     path = encode(tmp_path / "it's.mkv", smooth_frames(64, 48, 2), pixel_format=pixel_format)
-    with pytest.raises(ContentError, match=f"has pixel format {pixel_format}; only 8-bit 4:2:0") as caught:
+    with pytest.raises(ContentError, match=f"has pixel format {pixel_format}; only 4:2:0 with 8 or 10 bits") as caught:
         VideoReader(path)
     assert "ffmpeg -i '" in str(caught.value)
-    assert "-pix_fmt yuv420p" in str(caught.value)
+    deep = pixel_format in ("yuv420p12le", "yuv444p10le")
+    assert ("-pix_fmt yuv420p10le -strict -1 " if deep else "-pix_fmt yuv420p ") in str(caught.value)
+    assert ("--convert-420" in str(caught.value)) == (pixel_format != "bgr0")
 
 
-@pytest.mark.parametrize("chroma", ["420p10", "422", "444", "mono"])
+@pytest.mark.parametrize("chroma", ["420p12", "422", "444p10", "mono"])
 def test_other_y4m_formats_are_refused(tmp_path: Path, chroma: str) -> None:
     path = tmp_path / "a.y4m"
     path.write_bytes(f"YUV4MPEG2 W4 H4 F30:1 C{chroma}\nFRAME\n".encode() + bytes(96))
-    with pytest.raises(ContentError, match=f"has pixel format C{chroma}; only 8-bit 4:2:0"):
+    with pytest.raises(ContentError, match=f"has pixel format C{chroma}; only 4:2:0 with 8 or 10 bits"):
         VideoReader(path)
 
 

@@ -120,7 +120,7 @@ def read_carried(path: Path, *, video_only: bool = False) -> Carried:
         begins_anywhere = container.format.name in ("mpegts", "mpeg")
         origin_s = Fraction(container.start_time or 0, av.time_base) if begins_anywhere else Fraction(0)
         lost = tuple(what for kind, what in _NOT_CARRIED.items() if _side_data(picture, kind))
-    timing = None if is_y4m(path) else _timing(ContainerVideo(path))
+    timing = None if is_y4m(path) else _timing(ContainerVideo(path, convert_420=True))  # of any pixels
     if timing is not None:
         timing = timing.shifted(-round(origin_s / timing.time_base))
     return Carried(

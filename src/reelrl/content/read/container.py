@@ -17,6 +17,7 @@ from reelrl.content.read.uncompressed import (
     check_plain_file,
     conversion_command,
     interlaced,
+    refuse_format,
     refuse_odd_size,
 )
 from reelrl.errors import ContentError
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
-READABLE = ("yuv420p", "yuvj420p")
+READABLE = {"yuv420p": 8, "yuvj420p": 8, "yuv420p10le": 10}
+"""Pixel formats that are read as they are, with the bits of a sample."""
 _INTERLACED = (2, 3, 4, 5)  # FFmpeg's orders of fields; 0 is unknown, 1 progressive
 _TIME = re.compile(r"(?P<hours>[0-9]{1,5}):(?P<minutes>[0-9]{1,2}):(?P<seconds>[0-9]{1,2}(\.[0-9]*)?)")
 
@@ -73,11 +75,24 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
     raise ContentError(f"{path} holds no video ({kinds or 'nothing'} found); name another file")
 
 
-class ContainerVideo:
-    """The first video stream of a file; decoded on one thread, so that many readers do not crowd the machine."""
+def frame_of(picture: av.VideoFrame) -> Frame:
+    """A copy of a decoded picture in one of the readable formats."""
+    frame = Frame.empty(picture.width, picture.height, READABLE[picture.format.name])
+    for target, plane in zip(frame.planes, picture.planes, strict=True):
+        stored = np.frombuffer(memoryview(plane), target.dtype).reshape(-1, plane.line_size // target.itemsize)
+        target[...] = stored[: plane.height, : plane.width]
+    return frame
 
-    def __init__(self, path: Path) -> None:
+
+class ContainerVideo:
+    """The first video stream of a file; decoded on one thread, so that many readers do not crowd the machine.
+
+    `convert_420` makes 4:2:0 of 4:2:2 and 4:4:4, and 10 bits of 12, which are refused otherwise.
+    """
+
+    def __init__(self, path: Path, *, convert_420: bool = False) -> None:
         self.path = path
+        self._convert = convert_420
         with self._open() as container:
             stream = self._stream(container)
             context = stream.codec_context
@@ -86,10 +101,10 @@ class ContainerVideo:
             self.width, self.height = context.width, context.height
             rate = stream.average_rate or stream.guessed_rate
             self._stored_rate = Fraction(rate) if rate else None
-            self._check_format(context.pix_fmt)
+            self.depth = READABLE[self._readable(context.pix_fmt)]
             if context.field_order in _INTERLACED:
                 raise interlaced(path, 0)
-            refuse_odd_size(path, self.width, self.height)
+            refuse_odd_size(path, self.width, self.height, self.depth)
 
     @property
     def frame_count(self) -> int:
@@ -120,14 +135,21 @@ class ContainerVideo:
     def _stream(self, container: InputContainer) -> VideoStream:
         return video_stream(self.path, container)
 
-    def _check_format(self, pixel_format: str | None) -> None:
+    def _readable(self, pixel_format: str | None) -> str:
+        """The format to read pictures in: their own, or the one to convert them to."""
         if pixel_format is None:
             raise self._no_decoder()
-        if pixel_format not in READABLE:
-            raise ContentError(
-                f"{self.path} has pixel format {pixel_format}; only 8-bit 4:2:0 (yuv420p) can be read: "
-                f"convert it with\n  {conversion_command(self.path)}"
-            )
+        if pixel_format in READABLE:
+            return pixel_format
+        form = av.VideoFormat(pixel_format, 16, 16)
+        # RGB is left alone: which matrix it should be converted by is for its owner to say.
+        convertible = not form.is_rgb and not form.has_palette
+        deep = max(component.bits for component in form.components) > 8
+        if not (self._convert and convertible):
+            raise refuse_format(self.path, pixel_format, 10 if deep else 8, convertible=convertible)
+        if pixel_format.startswith("yuvj"):
+            return "yuvj420p"  # any other would change the range as well
+        return "yuv420p10le" if deep else "yuv420p"
 
     def _no_decoder(self) -> ContentError:
         return ContentError(
@@ -162,14 +184,15 @@ class ContainerVideo:
                 f"{self.path}: frame {number} is {picture.width}x{picture.height}, the clip began with "
                 f"{self.width}x{self.height}; split the file there or scale it to one size"
             )
-        self._check_format(picture.format.name)
+        form = self._readable(picture.format.name)
+        if READABLE[form] != self.depth:
+            raise ContentError(
+                f"{self.path}: frame {number} has {READABLE[form]} bits, the clip began with {self.depth}; split the "
+                "file there"
+            )
         if picture.interlaced_frame:
             raise interlaced(self.path, number)
-        frame = Frame.empty(self.width, self.height)
-        for target, plane in zip(frame.planes, picture.planes, strict=True):
-            stored = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
-            target[...] = stored[: plane.height, : plane.width]
-        return frame
+        return frame_of(picture if form == picture.format.name else picture.reformat(format=form))
 
     def _raise_cut(self, delivered: int) -> None:
         count = self.frame_count

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import stat
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,20 +22,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Y4M_MAGIC = b"YUV4MPEG2"
-Y4M_CHROMA = ("420", "420jpeg", "420mpeg2", "420paldv")  # they differ in where chroma is sited, not in layout
+# Bits of a sample. Formats of 8 bits differ in where chroma is sited, not in layout.
+Y4M_CHROMA = {"420": 8, "420jpeg": 8, "420mpeg2": 8, "420paldv": 8, "420p10": 10}
 RAW_SUFFIXES = (".yuv", ".i420", ".raw")
 RAW_NAME = re.compile(
     r"(?<![0-9A-Za-z])(\d{1,5})x(\d{1,5})(?:[_@-](\d+(?:\.\d+)?)(?:fps|hz)?(?![0-9A-Za-z]))?", re.IGNORECASE
 )
+RAW_10_BIT = re.compile(r"(?<![0-9A-Za-z])(10-?bits?|(yuv)?420p10(le)?)(?![0-9A-Za-z])", re.IGNORECASE)
 RAW_FPS = Fraction(30)  # where neither the caller nor the name tells
 LONGEST_LINE = 4096
 
 
-def conversion_command(path: Path) -> str:
+def conversion_command(path: Path, depth: int = 8) -> str:
     """The shell command that makes a readable file out of one in another pixel format or of odd size."""
     output = path.with_name(f"{path.stem}_420.y4m")
     crop = "crop=trunc(iw/2)*2:trunc(ih/2)*2"
-    return f"ffmpeg -i {shlex.quote(str(path))} -vf '{crop}' -pix_fmt yuv420p {shlex.quote(str(output))}"
+    form = "yuv420p" if depth == 8 else "yuv420p10le -strict -1"
+    return f"ffmpeg -i {shlex.quote(str(path))} -vf '{crop}' -pix_fmt {form} {shlex.quote(str(output))}"
 
 
 def deinterlacing_command(path: Path) -> str:
@@ -77,15 +81,23 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise ContentError(explain_os_error(error, path, "read")) from error
 
 
-def refuse_odd_size(path: Path, width: int, height: int) -> None:
+def refuse_odd_size(path: Path, width: int, height: int, depth: int) -> None:
     if width % 2 or height % 2:
-        raise ContentError(
-            f"{path} is {width}x{height}; 4:2:0 video needs even dimensions: crop it with\n  {conversion_command(path)}"
-        )
+        command = conversion_command(path, depth)
+        raise ContentError(f"{path} is {width}x{height}; 4:2:0 video needs even dimensions: crop it with\n  {command}")
+
+
+def refuse_format(path: Path, name: str, depth: int, *, convertible: bool = True) -> ContentError:
+    """The error for a pixel format that is not read as it is."""
+    here = "reel encode converts it with --convert-420; for other commands " if convertible else ""
+    return ContentError(
+        f"{path} has pixel format {name}; only 4:2:0 with 8 or 10 bits can be read as it is: {here}convert it with\n"
+        f"  {conversion_command(path, depth)}"
+    )
 
 
 class RawVideo:
-    """Planar I420 frames, one after the other, nothing else."""
+    """Planar I420 frames, one after the other, nothing else; 10 bits take two bytes, the low one first."""
 
     def __init__(self, path: Path, size: tuple[int, int] | None) -> None:
         named_size, named_fps = size_from_name(path)
@@ -97,24 +109,26 @@ class RawVideo:
         self.path = path
         self.width, self.height = size or named_size or (0, 0)
         self.fps: Fraction | None = named_fps or RAW_FPS
-        refuse_odd_size(path, self.width, self.height)
+        self.depth = depth_from_name(path)
+        refuse_odd_size(path, self.width, self.height, self.depth)
         check_size(self.width, self.height)
         self.frame_count = self._count()
 
     def frames(self, start: int) -> Iterator[Frame]:
         with opened(self.path) as file:
-            file.seek(start * frame_bytes(self.width, self.height))
+            file.seek(start * frame_bytes(self.width, self.height, self.depth))
             for number in range(start, self.frame_count):
-                yield _read_frame(self.path, file, number, self.frame_count, self.width, self.height)
+                yield _read_frame(self, file, number)
 
     def _count(self) -> int:
-        held, each = self.path.stat().st_size, frame_bytes(self.width, self.height)
+        held, each = self.path.stat().st_size, frame_bytes(self.width, self.height, self.depth)
         count, rest = divmod(held, each)
         if rest:
             whole = self.path.with_name(f"{self.path.stem}_whole{self.path.suffix}")
             raise ContentError(
-                f"{self.path} has {held} bytes, which is {held / each:.2f} frames of {self.width}x{self.height}: the "
-                f"size is wrong, or the file is cut short; pass the right size, or keep the {count} whole frames with\n"
+                f"{self.path} has {held} bytes, which is {held / each:.2f} frames of {self.width}x{self.height} in "
+                f"{self.depth} bits: the size or depth is wrong, or the file is cut short; name it right, or keep the "
+                f"{count} whole frames with\n"
                 f"  head -c {count * each} {shlex.quote(str(self.path))} > {shlex.quote(str(whole))}"
             )
         return count
@@ -127,6 +141,11 @@ def size_from_name(path: Path) -> tuple[tuple[int, int] | None, Fraction | None]
         return None, None
     width, height, fps = match.groups()
     return (int(width), int(height)), Fraction(fps) if fps and Fraction(fps) > 0 else None
+
+
+def depth_from_name(path: Path) -> int:
+    """Bits of a sample as a raw file's name tells them: 10 in foo_64x48_10bit.yuv or foo_64x48_420p10.yuv, else 8."""
+    return 10 if RAW_10_BIT.search(path.stem) else 8
 
 
 @dataclass(frozen=True)
@@ -143,18 +162,16 @@ class Y4mVideo:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with opened(path) as file:
-            header = file.readline(LONGEST_LINE)
-            self._first = file.tell()
-        if not header.endswith(b"\n"):
-            raise ContentError(f"{path}: the y4m header is cut short after {len(header)} bytes; copy the file again")
-        tags = {word[:1]: word[1:] for word in header.decode("latin-1").split()[1:]}
-        self._check_chroma(tags.get("C", "420"))
+        tags, self._first = _y4m_header(path)
+        chroma = tags.get("C", "420")
+        if chroma not in Y4M_CHROMA:
+            raise refuse_format(path, f"C{chroma}", 10 if re.search(r"p1\d$", chroma) else 8)
+        self.depth = Y4M_CHROMA[chroma]
         if tags.get("I", "p") in ("t", "b", "m"):
             raise interlaced(path, 0)
         self.width, self.height = self._number(tags, "W"), self._number(tags, "H")
         self.fps = self._rate(tags.get("F", ""))
-        refuse_odd_size(path, self.width, self.height)
+        refuse_odd_size(path, self.width, self.height, self.depth)
         check_size(self.width, self.height)
 
     @property
@@ -166,7 +183,7 @@ class Y4mVideo:
         with opened(self.path) as file:
             for number in range(start, len(index.offsets)):
                 file.seek(index.offsets[number])
-                yield _read_frame(self.path, file, number, index.frame_count, self.width, self.height)
+                yield _read_frame(self, file, number)
         if index.damage:
             whole = len(index.offsets)
             raise ContentError(
@@ -177,7 +194,7 @@ class Y4mVideo:
     @cached_property
     def _index(self) -> _Y4mIndex:
         """One walk over the frame lines; it skips the pixels."""
-        each = frame_bytes(self.width, self.height)
+        each = frame_bytes(self.width, self.height, self.depth)
         offsets: list[int] = []
         damage = ""
         with opened(self.path) as file:
@@ -194,13 +211,6 @@ class Y4mVideo:
         lost = 1 + max(0, size - position - each) // (each + len(b"FRAME\n")) if damage else 0
         return _Y4mIndex(offsets, len(offsets) + lost, damage)
 
-    def _check_chroma(self, chroma: str) -> None:
-        if chroma not in Y4M_CHROMA:
-            raise ContentError(
-                f"{self.path} has pixel format C{chroma}; only 8-bit 4:2:0 can be read: convert it with\n"
-                f"  {conversion_command(self.path)}"
-            )
-
     def _number(self, tags: dict[str, str], key: str) -> int:
         if not tags.get(key, "").isdecimal():
             raise ContentError(
@@ -215,6 +225,20 @@ class Y4mVideo:
         return Fraction(int(match[1]), int(match[2]))
 
 
+def y4m_chroma(path: Path) -> str:
+    """The pixel format that a y4m file's header names."""
+    return _y4m_header(path)[0].get("C", "420")
+
+
+def _y4m_header(path: Path) -> tuple[dict[str, str], int]:
+    """Tags by their letters, and where the first frame begins."""
+    with opened(path) as file:
+        header = file.readline(LONGEST_LINE)
+    if not header.endswith(b"\n"):
+        raise ContentError(f"{path}: the y4m header is cut short after {len(header)} bytes; copy the file again")
+    return {word[:1]: word[1:] for word in header.decode("latin-1").split()[1:]}, len(header)
+
+
 def _frame_damage(line: bytes, bytes_left: int, each: int) -> str:
     """What is wrong with a frame that starts with this line; empty if nothing."""
     if not b"FRAME".startswith(line[:5]) and not line.startswith(b"FRAME"):
@@ -226,12 +250,19 @@ def _frame_damage(line: bytes, bytes_left: int, each: int) -> str:
     return ""
 
 
-def _read_frame(path: Path, file: BinaryIO, number: int, count: int, width: int, height: int) -> Frame:
-    frame = Frame.empty(width, height)
+def _read_frame(video: RawVideo | Y4mVideo, file: BinaryIO, number: int) -> Frame:
+    frame = Frame.empty(video.width, video.height, video.depth)
     got = file.readinto(frame.data)  # type: ignore[attr-defined]
-    if got != frame.data.size:
+    where = f"{video.path}: frame {number} of {video.frame_count}"
+    if got != frame.data.nbytes:
         raise ContentError(
-            f"{path}: frame {number} of {count} is cut short: {got} of {frame.data.size} bytes are there; "
-            "the file shrank while it was read"
+            f"{where} is cut short: {got} of {frame.data.nbytes} bytes are there; the file shrank while it was read"
         )
+    if frame.depth == 10:
+        if sys.byteorder == "big":
+            frame.data.byteswap(inplace=True)
+        try:
+            frame.check_range()
+        except ContentError as error:
+            raise ContentError(f"{where}: {error}") from None
     return frame

@@ -1,7 +1,7 @@
 """Frames out of files: y4m, raw yuv, and whatever PyAV opens.
 
-Planes come out as they are stored: no scaling, no RGB, no change of range. What is not 8-bit 4:2:0 with even
-dimensions is refused, with the command that converts it.
+Planes come out as they are stored: no scaling, no RGB, no change of range. What is not 4:2:0 with 8 or 10 bits and
+even dimensions is refused, with the command that converts it, or converted where that was asked for.
 
 A file that ends too early delivers the frames that are whole and then raises `ContentError`.
 """
@@ -13,7 +13,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from reelrl.content.read.uncompressed import RAW_SUFFIXES, Y4M_MAGIC, RawVideo, Y4mVideo, opened
+from reelrl.content.read.uncompressed import (
+    RAW_SUFFIXES,
+    Y4M_CHROMA,
+    Y4M_MAGIC,
+    RawVideo,
+    Y4mVideo,
+    opened,
+    y4m_chroma,
+)
 from reelrl.errors import ConfigError, ContentError
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ class OpenVideo(Protocol):
 
     width: int
     height: int
+    depth: int
 
     @property
     def fps(self) -> Fraction | None: ...
@@ -44,16 +53,23 @@ class VideoReader:
     """Reads one video file, forward; `get_frame` remembers the last frames it passed.
 
     `size` (width, height) and `fps` serve raw files whose name does not tell them (`foo_352x288_30.yuv` does); on other
-    files `fps` overrides the stored rate and `size` must agree with the stored one.
+    files `fps` overrides the stored rate and `size` must agree with the stored one. A raw file has 8 bits unless its
+    name says 10bit or 420p10. `convert_420` makes 4:2:0 of 4:2:2 and 4:4:4, which are refused otherwise.
     """
 
     def __init__(
-        self, path: str | Path, size: tuple[int, int] | None = None, fps: Fraction | int | None = None
+        self,
+        path: str | Path,
+        size: tuple[int, int] | None = None,
+        fps: Fraction | int | None = None,
+        *,
+        convert_420: bool = False,
     ) -> None:
         self.path = Path(path)
-        self._video = _open_video(self.path, size)
+        self._video = _open_video(self.path, size, convert_420=convert_420)
         self.width = self._video.width
         self.height = self._video.height
+        self.depth = self._video.depth
         if size is not None and tuple(size) != (self.width, self.height):
             raise ConfigError(
                 f"{path} is {self.width}x{self.height}, not {size[0]}x{size[1]}: leave the size out, or scale the file"
@@ -139,11 +155,11 @@ def is_y4m(path: Path) -> bool:
     return start == Y4M_MAGIC
 
 
-def _open_video(path: Path, size: tuple[int, int] | None) -> OpenVideo:
-    if is_y4m(path):
+def _open_video(path: Path, size: tuple[int, int] | None, *, convert_420: bool) -> OpenVideo:
+    if is_y4m(path) and not (convert_420 and y4m_chroma(path) not in Y4M_CHROMA):
         return Y4mVideo(path)
     if path.suffix.lower() in RAW_SUFFIXES:
         return RawVideo(path, size)
     from reelrl.content.read.container import ContainerVideo
 
-    return ContainerVideo(path)
+    return ContainerVideo(path, convert_420=convert_420)

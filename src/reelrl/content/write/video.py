@@ -16,7 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from reelrl.content.frame import check_size
+from reelrl.content.frame import check_depth, check_size
+from reelrl.content.read.uncompressed import depth_from_name
 from reelrl.errors import ConfigError, ContentError
 from reelrl.names import did_you_mean
 from reelrl.storage.files import atomic_path, explain_os_error, refuse_overwriting
@@ -94,30 +95,32 @@ class _AbortedError(Exception):
 
 
 class Y4mWriter(FileWriter):
-    """Writes frames of one size as YUV4MPEG2."""
+    """Writes frames of one size and depth as YUV4MPEG2."""
 
-    def __init__(self, path: str | Path, width: int, height: int, fps: Fraction | int) -> None:
+    def __init__(self, path: str | Path, width: int, height: int, fps: Fraction | int, depth: int = 8) -> None:
         check_size(width, height)
-        self.width, self.height = width, height
-        rate = Fraction(fps)
+        check_depth(depth)
+        self.width, self.height, self.depth = width, height, depth
+        rate, chroma = Fraction(fps), "420mpeg2" if depth == 8 else "420p10"
         super().__init__(path)
-        self._write(f"YUV4MPEG2 W{width} H{height} F{rate.numerator}:{rate.denominator} Ip A1:1 C420mpeg2\n".encode())
+        self._write(f"YUV4MPEG2 W{width} H{height} F{rate.numerator}:{rate.denominator} Ip A1:1 C{chroma}\n".encode())
 
     def write(self, frame: Frame) -> None:
-        _check_frame(frame, self.width, self.height)
+        _check_frame(frame, self)
         self._write(b"FRAME\n", frame.data.data)
 
 
 class RawWriter(FileWriter):
-    """Writes frames of one size one after the other, nothing else; the size belongs into the name."""
+    """Writes frames of one size and depth one after the other, nothing else; both belong into the name."""
 
-    def __init__(self, path: str | Path, width: int, height: int) -> None:
+    def __init__(self, path: str | Path, width: int, height: int, depth: int = 8) -> None:
         check_size(width, height)
-        self.width, self.height = width, height
+        check_depth(depth)
+        self.width, self.height, self.depth = width, height, depth
         super().__init__(path)
 
     def write(self, frame: Frame) -> None:
-        _check_frame(frame, self.width, self.height)
+        _check_frame(frame, self)
         self._write(frame.data.data)
 
 
@@ -244,14 +247,21 @@ def _ivf_header(width: int, height: int, fps: Fraction, fourcc: str, frame_count
 def _frame_writer(path: Path, clip: Clip) -> Y4mWriter | RawWriter:
     suffix = path.suffix.lower()
     if suffix == ".y4m":
-        return Y4mWriter(path, clip.width, clip.height, clip.fps)
+        return Y4mWriter(path, clip.width, clip.height, clip.fps, clip.depth)
     if suffix == ".yuv":
-        return RawWriter(path, clip.width, clip.height)
+        if depth_from_name(path) != clip.depth:
+            raise ConfigError(
+                f"{path} would be read as {depth_from_name(path)} bits, {clip.name} has {clip.depth}: the name of a "
+                "raw file tells its depth, as in film_352x288_10bit.yuv"
+            )
+        return RawWriter(path, clip.width, clip.height, clip.depth)
     raise ConfigError(f"{path}: unknown kind of file{did_you_mean(suffix, ['.y4m', '.yuv'])}")
 
 
-def _check_frame(frame: Frame, width: int, height: int) -> None:
-    if (frame.width, frame.height) != (width, height):
+def _check_frame(frame: Frame, file: Y4mWriter | RawWriter) -> None:
+    if (frame.width, frame.height) != (file.width, file.height):
         raise ContentError(
-            f"frame is {frame.width}x{frame.height}, the file is {width}x{height}; scale the frame first"
+            f"frame is {frame.width}x{frame.height}, the file is {file.width}x{file.height}; scale the frame first"
         )
+    if frame.depth != file.depth:
+        raise ContentError(f"frame has {frame.depth} bits, the file {file.depth}; write frame.at_depth({file.depth})")

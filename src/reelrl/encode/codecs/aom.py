@@ -51,8 +51,10 @@ class Aom:
         self._log = bytearray()
         self._context: Any = None
         self._steered = settings.rate_control == "cqp" and not first_pass
+        deep = settings.bit_depth > 8
+        self._image_format, self._flags = (api.I420_HIGH_DEPTH, api.HIGH_DEPTH_FLAG) if deep else (api.I420, 0)
         if self._steered and statistics is None:
-            statistics = still_statistics(settings.width, settings.height, settings.fps)
+            statistics = still_statistics(settings.width, settings.height, settings.fps, settings.bit_depth)
         self._frames_allowed = frames_covered(statistics, api.STATISTICS_RECORD)
         self._statistics = None if statistics is None else np.frombuffer(statistics, np.uint8).copy()
         self._open()
@@ -76,6 +78,7 @@ class Aom:
             quantisers_need_statistics=True,
             first_pass_in=("cqp", "crf", "vbr", "cbr"),
             statistics_depend_on=("threads",),
+            bit_depths=(8, 10),
             # Some of these may turn out to change nothing in low delay.
             own_modes=("crf", *(f"crf:aq-mode={n}" for n in (1, 2, 3)), *(f"crf:deltaq-mode={n}" for n in (2, 3))),
         )
@@ -102,6 +105,8 @@ class Aom:
             "lag_in_frames": 0,
             "rate_control": _END_USAGE[s.rate_control],
             "kf_max_dist": 9999 if s.keyint == -1 else s.keyint,
+            "bit_depth": s.bit_depth,
+            "input_bit_depth": s.bit_depth,
         }
         if s.steers_rate:
             values["target_kbps"] = round(s.target_kbps or 0)
@@ -110,7 +115,7 @@ class Aom:
             values["statistics_bytes"] = self._statistics.size
         context, config = ffi.new("uint8_t[]", api.CONTEXT_BYTES), api.configuration(self._lib, **values)
         status = self._lib.aom_codec_enc_init_ver(
-            context, self._lib.aom_codec_av1_cx(), ffi.from_buffer(config), 0, api.ABI
+            context, self._lib.aom_codec_av1_cx(), ffi.from_buffer(config), self._flags, api.ABI
         )
         self._context = context
         try:
@@ -158,7 +163,7 @@ class Aom:
         qp = control.qp if control.qp is not None else self._qp
         self._decision.prepare(qp, control.offsets)
         self._lib.aom_img_wrap(
-            self._image, api.I420, frame.width, frame.height, 1, ffi.from_buffer("uint8_t[]", frame.data)
+            self._image, self._image_format, frame.width, frame.height, 1, ffi.from_buffer("uint8_t[]", frame.data)
         )
         self._check(self._lib.aom_codec_encode(self._context, self._image, self._sent, 1, 0), "code a frame")
         data, key = self._take()
@@ -215,7 +220,7 @@ class Aom:
         picture = self._lib.aom_codec_get_preview_frame(self._context)
         if picture == ffi.NULL:
             raise EncoderError(f"libaom gave no reconstruction of frame {number}", self.last_words())
-        planes = api.image_planes(picture, frame.width, frame.height)
+        planes = api.image_planes(picture, frame.width, frame.height, frame.depth)
         packet = Packet(
             data=data,
             number=number,
@@ -226,6 +231,7 @@ class Aom:
             luma_pixels=frame.width * frame.height,
             coding_order=number,
             picture_bytes=len(data),
+            bit_depth=frame.depth,
         )
         if self._settings.psnr:
             y, cb, cr = (sse(source, coded) for source, coded in zip(frame.planes, planes, strict=True))
@@ -237,7 +243,7 @@ class Aom:
 
             packet.ssim = picture_ssim(frame.planes, planes)
         if self._settings.recon:
-            packet.recon = Frame.empty(frame.width, frame.height)
+            packet.recon = Frame.empty(frame.width, frame.height, frame.depth)
             for target, coded in zip(packet.recon.planes, planes, strict=True):
                 target[:] = coded
         return packet
@@ -290,9 +296,10 @@ def _create(model: Any, _config: Any, created: Any) -> int:
 
 
 @cache
-def still_statistics(width: int, height: int, fps: Fraction, frames: int = LIVE_FRAMES) -> bytes:
+def still_statistics(width: int, height: int, fps: Fraction, bit_depth: int = 8, frames: int = LIVE_FRAMES) -> bytes:
     """First-pass statistics of a black, unmoving clip: what to tell libaom of a source whose future is unknown."""
-    few = _black_statistics(EncoderSettings(backend="aom", width=width, height=height, fps=fps), 3)
+    settings = EncoderSettings(backend="aom", width=width, height=height, fps=fps, bit_depth=bit_depth)
+    few = _black_statistics(settings, 3)
     # Records are doubles that start with the frame number; from the second on they are alike but for it.
     records = np.frombuffer(few, np.float64).reshape(-1, api.STATISTICS_RECORD // 8)
     made = np.empty((frames + 1, records.shape[1]))
@@ -305,7 +312,7 @@ def still_statistics(width: int, height: int, fps: Fraction, frames: int = LIVE_
 
 def _black_statistics(settings: EncoderSettings, frames: int) -> bytes:
     encoder = Aom(settings, first_pass=True)
-    black = Frame.empty(settings.width, settings.height)
+    black = Frame.empty(settings.width, settings.height, settings.bit_depth)
     black.data[:] = 0
     try:
         for _ in range(frames):

@@ -22,9 +22,12 @@ from reelrl.errors import EncoderMissing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from reelrl.content.frame import Plane
+
 ABI = 29
 CONTEXT_BYTES, CONFIG_BYTES, IMAGE_BYTES = 56, 904, 168
-I420 = 258
+I420, I420_HIGH_DEPTH = 258, 258 | 2048
+HIGH_DEPTH_FLAG = 0x40000
 ONE_PASS, FIRST_PASS, LAST_PASS = 0, 1, 2
 VBR, CBR, CONSTANT_QUALITY = 0, 1, 3
 FRAME_PACKET, STATISTICS_PACKET = 0, 1
@@ -72,6 +75,8 @@ _FIELDS = {
     "threads": (4, "I"),
     "width": (12, "I"),
     "height": (16, "I"),
+    "bit_depth": (32, "I"),
+    "input_bit_depth": (36, "I"),
     "timebase_num": (40, "I"),
     "timebase_den": (44, "I"),
     "which_pass": (52, "I"),
@@ -124,11 +129,12 @@ def configuration(lib: Any, **values: int) -> NDArray[np.uint8]:
     return config
 
 
-def image_planes(image: Any, width: int, height: int) -> list[NDArray[np.uint8]]:
+def image_planes(image: Any, width: int, height: int, depth: int) -> list[Plane]:
     """Views of an I420 image's planes, valid until the next call into the library."""
     starts, strides = ffi.cast("uint8_t**", image + _PLANES_AT), ffi.cast("int*", image + _STRIDES_AT)
-    planes = []
+    planes: list[Plane] = []
+    sample = np.dtype(np.uint8 if depth == 8 else np.uint16)
     for i, (w, h) in enumerate(((width, height), (width // 2, height // 2), (width // 2, height // 2))):
-        rows = np.frombuffer(ffi.buffer(starts[i], strides[i] * h), np.uint8)
-        planes.append(rows.reshape(h, strides[i])[:, :w])
+        rows = np.frombuffer(ffi.buffer(starts[i], strides[i] * h), sample)
+        planes.append(rows.reshape(h, strides[i] // sample.itemsize)[:, :w])
     return planes

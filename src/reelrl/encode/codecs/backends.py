@@ -26,6 +26,8 @@ class Capabilities:
     quantisers_need_statistics  in cqp it obeys QPs only in a second pass, so it wants the first one's log
     first_pass_in               rate controls that have a first pass
     statistics_depend_on        settings that change the first pass's log besides picture, preset, tune and options
+    bit_depths                  of samples that it codes
+    crf_quarters                it has quarter steps of CRF
     own_modes                   what it offers against maps by itself: contestants of `reel evaluate superblock`
     """
 
@@ -46,6 +48,8 @@ class Capabilities:
     first_pass_in: tuple[str, ...] = ()
     statistics_depend_on: tuple[str, ...] = ("threads", "target_kbps", "keyint", "levels")
     own_modes: tuple[str, ...] = ()
+    bit_depths: tuple[int, ...] = (8,)
+    crf_quarters: bool = False
 
 
 class Backend(Protocol):

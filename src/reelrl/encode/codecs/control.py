@@ -70,10 +70,14 @@ def check_openable(settings: EncoderSettings) -> None:
         raise ConfigError("settings have no frame size; set width and height, or use settings.for_clip(clip)")
     if reason := encoder_class(settings.backend).refusal(settings):
         raise ConfigError(reason)
+    if settings.bit_depth != 8 and settings.bit_depth not in (able := capabilities(settings.backend)).bit_depths:
+        raise ConfigError(f"bit_depth = {settings.bit_depth}: {able.title} codes 8 bits here; use clip.at_depth(8)")
+    if settings.crf_quarters and not (able := capabilities(settings.backend)).crf_quarters:
+        raise ConfigError(f"crf {settings.crf:g}: {able.title} has whole steps of CRF only; use {settings.qp}")
 
 
 def check_frame(frame: Frame, settings: EncoderSettings) -> None:
-    """Refuse a frame that is none, or of another size than the stream."""
+    """Refuse a frame that is none, of another size or depth than the stream, or with samples out of range."""
     if not isinstance(frame, Frame):
         raise ContentError(f"a {type(frame).__name__} was sent; wrap the planes: Frame(i420, width, height)")
     if (frame.width, frame.height) != (settings.width, settings.height):
@@ -81,6 +85,12 @@ def check_frame(frame: Frame, settings: EncoderSettings) -> None:
             f"frame is {frame.width}x{frame.height}, this stream is {settings.width}x{settings.height}; "
             "scale it, or open a session of its size"
         )
+    if frame.depth != settings.bit_depth:
+        raise ContentError(
+            f"frame has {frame.depth} bits, this stream {settings.bit_depth}; send "
+            f"frame.at_depth({settings.bit_depth}), or open a session with bit_depth={frame.depth}"
+        )
+    frame.check_range()
 
 
 def check_maps_are_obeyed(settings: EncoderSettings) -> None:

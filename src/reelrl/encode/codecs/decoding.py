@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import av
-import numpy as np
 
-from reelrl.content.frame import Frame
+from reelrl.content.read.container import frame_of
 from reelrl.errors import ContentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from reelrl.content.frame import Frame
 
 
 def decode(packets: Iterable[bytes]) -> list[Frame]:
@@ -25,6 +26,6 @@ def decoded(packets: Iterable[bytes]) -> Iterator[Frame]:
     try:
         for packet in (*packets, None):
             for picture in decoder.decode(None if packet is None else av.Packet(packet)):
-                yield Frame(np.ascontiguousarray(picture.to_ndarray()).reshape(-1), picture.width, picture.height)
+                yield frame_of(picture)
     except av.FFmpegError as error:
         raise ContentError(f"dav1d refuses the stream: {error}; it is cut or no AV1") from error

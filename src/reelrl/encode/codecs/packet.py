@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from reelrl.content.frame import Frame
-from reelrl.content.quality import psnr_from_sse
+from reelrl.content.quality import psnr_from_sse, sse_in_8_bits
 
 
 class FrameType(IntEnum):
@@ -25,7 +25,8 @@ class Packet:
                    and those come as five-byte notes; summed over a stream both ways give the same total,
                    but for headers between pictures
     qp             quantiser of the picture; `average_qp` also counts the encoder's own block deltas
-    sse, ssim      per plane Y, Cb, Cr against the source; None unless the settings ask for them
+    sse, ssim      per plane Y, Cb, Cr against the source; None unless the settings ask for them; `sse` is in the
+                   stream's own levels, of `bit_depth` bits
     """
 
     data: bytes
@@ -40,6 +41,7 @@ class Packet:
     sse: tuple[int, int, int] | None = None
     ssim: tuple[float, float, float] | None = None
     recon: Frame | None = None
+    bit_depth: int = 8
 
     @property
     def size(self) -> int:
@@ -49,8 +51,21 @@ class Packet:
     @property
     def psnr(self) -> tuple[float, float, float]:
         """PSNR of Y, Cb, Cr in dB, at most 100."""
+        chroma, depth = self.luma_pixels // 4, self.bit_depth
+        y, cb, cr = self._errors
+        return (
+            psnr_from_sse(y, self.luma_pixels, depth=depth),
+            psnr_from_sse(cb, chroma, depth=depth),
+            psnr_from_sse(cr, chroma, depth=depth),
+        )
+
+    @property
+    def luma_sse_in_8_bits(self) -> int:
+        """Squared luma error in 8-bit levels: what clips of any depth are compared by."""
+        return sse_in_8_bits(self._errors[0], self.bit_depth)
+
+    @property
+    def _errors(self) -> tuple[int, int, int]:
         if self.sse is None:
             raise ValueError("this packet carries no errors to tell a PSNR from; encode with psnr=True")
-        chroma = self.luma_pixels // 4
-        y, cb, cr = self.sse
-        return psnr_from_sse(y, self.luma_pixels), psnr_from_sse(cb, chroma), psnr_from_sse(cr, chroma)
+        return self.sse

@@ -1,4 +1,4 @@
-"""Four frames through a real encoder: does this library do what our declarations of it say?
+"""Four frames through a real encoder, of 8 and of 10 bits: does this library do what our declarations of it say?
 
 A library whose structures moved would give wrong numbers rather than an error. So the reconstruction is compared
 with what an independent decoder makes of the bytes, the reported error with one computed here, and a map must change
@@ -17,6 +17,7 @@ import numpy as np
 from reelrl.content.clip import Clip
 from reelrl.content.frame import Frame
 from reelrl.content.quality import frame_sse
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decode
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import Encoded, encode_clip
@@ -59,8 +60,11 @@ def _verdict(backend: str) -> tuple[bool, str]:
         return {"qp": 30 + number, "offsets": maps[number]}
 
     mapped = encode_clip(clip, settings, decide)
-    for name, coded in (("plain", plain), ("mapped", mapped)):
-        if fault := _fault(clip, coded):
+    streams = {"plain": plain, "mapped": mapped}
+    if 10 in capabilities(backend).bit_depths:
+        streams["10-bit"] = encode_clip(clip.at_depth(10), settings)
+    for name, coded in streams.items():
+        if fault := _fault(coded):
             return False, f"{name} stream: {fault}"
     if [p.qp for p in mapped.packets] != [30 + i for i in range(clip.frame_count)]:
         return False, f"asked for QP 30, 31, ... and got {[p.qp for p in mapped.packets]}"
@@ -70,8 +74,8 @@ def _verdict(backend: str) -> tuple[bool, str]:
     return True, "reconstruction equals the decoder's, errors are exact, QPs and maps are obeyed"
 
 
-def _fault(clip: Clip, coded: Encoded) -> str | None:
-    decoded = decode([packet.data for packet in coded.packets])
+def _fault(coded: Encoded) -> str | None:
+    clip, decoded = coded.clip, decode([packet.data for packet in coded.packets])
     if len(decoded) != clip.frame_count:
         return f"{clip.frame_count} frames went in, {len(decoded)} came out of the decoder"
     for frame, shown, packet in zip(clip, decoded, coded.packets, strict=True):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reelrl.content.clip import SUPERBLOCK_SIZE, superblock_grid
-from reelrl.content.frame import check_size
+from reelrl.content.frame import check_depth, check_size
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from reelrl.content.clip import Clip
 
 RateControl = Literal["cqp", "crf", "vbr", "cbr"]
@@ -35,7 +37,9 @@ class EncoderSettings:
     preset               the encoder's speed preset, 0 (slow) to 13 (fast); aom stops at 6 and takes more as 6
     rate_control         "cqp" fixed quantiser pyramid, "crf" with the encoder's look at temporal dependency,
                          "vbr" and "cbr" at `target_kbps`
+    bit_depth            bits of a sample, 8 or 10, in frames, stream and reconstructions; `for_clip` takes the clip's
     qp                   base quantiser of cqp and crf, 1 (best) to 63
+    crf_quarters         0 to 3 quarters of a step above `qp`: 30 and 1 are CRF 30.25 (crf without picture_qp)
     picture_qp           every picture is coded at exactly the QP it is sent with (else `qp`); no pyramid
     structure            "low_delay" gives one packet per frame at once; "random_access" reorders and looks ahead
     hierarchical_levels  a mini-GOP holds 2**levels pictures; None takes 0 in low delay, 4 in random access
@@ -66,6 +70,8 @@ class EncoderSettings:
     ssim: bool = False
     deadline_s: float = 60.0
     options: dict[str, str] = field(default_factory=dict)
+    bit_depth: int = 8
+    crf_quarters: int = 0
 
     def __post_init__(self) -> None:
         if self.width or self.height:
@@ -73,6 +79,8 @@ class EncoderSettings:
         _in_range("preset", self.preset, 0, 13)
         _in_range("qp", self.qp, 1, 63)
         _in_range("threads", self.threads, 1, 64)
+        check_depth(self.bit_depth)
+        self._check_quarters()
         if self.keyint != -1 and self.keyint < 1:
             raise ConfigError(f"keyint = {self.keyint}; use -1 for one key frame, or a number of frames from 1")
         if self.hierarchical_levels is not None:
@@ -82,6 +90,14 @@ class EncoderSettings:
         if self.deadline_s <= 0:
             raise ConfigError(f"deadline_s = {self.deadline_s}; give the encoder some seconds to answer")
         self._check_rate()
+
+    def _check_quarters(self) -> None:
+        _in_range("crf_quarters", self.crf_quarters, 0, 3)
+        if self.crf_quarters and (self.rate_control != "crf" or self.picture_qp or self.qp == 63):
+            raise ConfigError(
+                f"crf_quarters = {self.crf_quarters} with rate_control = {self.rate_control}, picture_qp = "
+                f"{self.picture_qp}, qp = {self.qp}; quarter steps are for crf below 63 without picture_qp"
+            )
 
     def _check_rate(self) -> None:
         if self.steers_rate:
@@ -115,6 +131,11 @@ class EncoderSettings:
         return 0 if self.low_delay else 4
 
     @property
+    def crf(self) -> float:
+        """`qp` with its quarters."""
+        return self.qp + self.crf_quarters / 4
+
+    @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of superblocks."""
         return superblock_grid(self.width, self.height, SUPERBLOCK)
@@ -125,8 +146,22 @@ class EncoderSettings:
         return rows * columns
 
     def for_clip(self, clip: Clip) -> EncoderSettings:
-        """The same settings with the clip's size and frame rate."""
-        return replace(self, width=clip.width, height=clip.height, fps=clip.fps)
+        """The same settings with the clip's size, frame rate and bit depth."""
+        if self.bit_depth > clip.depth:
+            raise ConfigError(
+                f"bit_depth = {self.bit_depth}, but {clip.name} has {clip.depth} bits; encode clip.at_depth(10)"
+            )
+        return replace(self, width=clip.width, height=clip.height, fps=clip.fps, bit_depth=clip.depth)
+
+
+# Settings of a later version with their defaults: what was cached before them is found again.
+_LATER = {"bit_depth": 8, "crf_quarters": 0}
+
+
+def key_facts(settings: Mapping[str, Any], unseen: Iterable[str]) -> dict[str, Any]:
+    """Of settings as plain data those that name what is cached of a stream; `unseen` change nothing in it."""
+    left_out = {*unseen, *(name for name, default in _LATER.items() if settings[name] == default)}
+    return {name: value for name, value in settings.items() if name not in left_out}
 
 
 def _in_range(name: str, value: int, low: int, high: int) -> None:

@@ -96,6 +96,8 @@ class SvtAv1:
             first_pass_in=("vbr",),
             statistics_depend_on=("target_kbps", "keyint", "levels"),
             own_modes=("crf", "crf:aq-mode=1", "crf:enable-variance-boost=1"),
+            bit_depths=(8, 10),
+            crf_quarters=True,
         )
 
     @staticmethod
@@ -151,6 +153,7 @@ class SvtAv1:
             "lp": s.threads,
             "scd": 0,
             "rc": _RATE_CONTROL[s.rate_control],
+            "input-depth": s.bit_depth,
         }
         if s.low_delay:
             options |= {"rtc": 1, "enable-tf": 0}
@@ -158,6 +161,8 @@ class SvtAv1:
             options["tbr"] = round(s.target_kbps or 0)
         else:
             options |= {"qp": s.qp, "aq-mode": 0 if s.rate_control == "cqp" else 2, "use-q-file": int(s.picture_qp)}
+            if s.crf_quarters:
+                options["crf"] = s.crf  # only this option takes quarters
         if s.tune is not None:
             options["tune"] = s.tune
         if self._first_pass:
@@ -178,7 +183,8 @@ class SvtAv1:
     def _allocate(self) -> None:
         """Everything a step needs, made once: the loop then only fills in numbers."""
         s = self._settings
-        self._bytes = frame_bytes(s.width, s.height)
+        self._bytes = frame_bytes(s.width, s.height, s.bit_depth)
+        self._luma_bytes = self._bytes * 2 // 3
         self._planes, self._picture, self._out = ffi.new("Planes*"), ffi.new("Header*"), ffi.new("Header**")
         self._planes.y_stride, self._planes.cb_stride, self._planes.cr_stride = s.width, s.width // 2, s.width // 2
         self._recon_header = ffi.new("Header*")
@@ -270,7 +276,7 @@ class SvtAv1:
                 f"frame {number} is beyond the first-pass statistics, which cover {self._frames_allowed} frames; "
                 "run the first pass over the whole clip"
             )
-        start, luma = ffi.from_buffer(_BYTES, frame.data), self._luma_pixels
+        start, luma = ffi.from_buffer(_BYTES, frame.data), self._luma_bytes
         planes.y, planes.cb, planes.cr = start, start + luma, start + luma * 5 // 4
         picture.filled, picture.flags, picture.picture_type = self._bytes, 0, api.ANY_PICTURE
         picture.pts = number
@@ -387,6 +393,7 @@ class SvtAv1:
             picture_bytes=size,
             sse=(out.y_sse, out.cb_sse, out.cr_sse) if self._settings.psnr else None,
             ssim=(out.y_ssim, out.cb_ssim, out.cr_ssim) if self._settings.ssim else None,
+            bit_depth=self._settings.bit_depth,
         )
 
     def _drain_recon(self) -> bool:
@@ -394,7 +401,7 @@ class SvtAv1:
             return False
         drained = False
         while True:
-            frame = Frame.empty(self._settings.width, self._settings.height)
+            frame = Frame.empty(self._settings.width, self._settings.height, self._settings.bit_depth)
             self._recon_header.buffer = ffi.from_buffer("uint8_t[]", frame.data)
             status = self._lib.svt_av1_get_recon(self._handle, self._recon_header)
             if status == api.EMPTY_QUEUE:

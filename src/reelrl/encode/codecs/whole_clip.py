@@ -59,7 +59,7 @@ class Encoded:
     def psnr_y_of_mean(self) -> float:
         """Luma PSNR of the mean squared error: frames of bad quality weigh more."""
         errors = [packet.sse[0] for packet in self.packets if packet.sse is not None]
-        return psnr_of_mean_mse(errors, self.clip.width * self.clip.height)
+        return psnr_of_mean_mse(errors, self.clip.width * self.clip.height, depth=self.settings.bit_depth)
 
     def save(self, path: str | Path, carried: Carried | None = None) -> list[str]:
         """Write .ivf, .mp4, .webm or .mkv, playable everywhere; returns what of `carried` it cannot hold."""

@@ -63,5 +63,5 @@ class PassLog:
 
 
 def _picture(packet: Packet) -> dict[str, float]:
-    error = packet.sse[0] if packet.sse is not None else 0
+    error = packet.luma_sse_in_8_bits if packet.sse is not None else 0
     return {"qp": packet.qp, "layer": packet.layer, "bits": 8 * packet.size, "sse_y": error}

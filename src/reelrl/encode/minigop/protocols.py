@@ -21,6 +21,9 @@ LOWEST_QP, HIGHEST_QP = 1, 63
 OCTAVES_PER_QP = 0.095
 """What one QP step on a whole pyramid usually takes from the bits: 0.06 to 0.12, grain 0.20 (minigop_facts.py)."""
 
+CRF_STEPS_PER_QP = 1.2
+"""A QP step on all layers takes more bits than one of CRF, which spares the lower ones."""
+
 MAX_DELTA = 6.0
 """Largest change of a mini-GOP's QPs that an agent's action of 1 stands for."""
 
@@ -33,7 +36,8 @@ class PlannedMiniGop:
 
     layer_qps              QP the encoder itself would give each picture, in display order
     features               complexity by name: intra, inter, motion, scene_cut and what else the analysis knows
-    probe_bits, probe_sse  what the probe pass spent and missed (luma, summed over frames); None without a probe
+    probe_bits, probe_sse  what the probe pass spent and missed (luma, summed over frames, in 8-bit levels); None
+                           without a probe
     """
 
     mg: int
@@ -90,7 +94,10 @@ class MiniGopRequest:
 
 @dataclass(frozen=True)
 class MiniGopFeedback:
-    """What a mini-GOP cost and gave. `delta` is what was asked for, `qp` the base that came of it."""
+    """What a mini-GOP cost and gave. `delta` is what was asked for, `qp` the base that came of it.
+
+    `sse_y` is in 8-bit levels, whatever the depth of the video.
+    """
 
     mg: int
     qp: int

@@ -13,6 +13,7 @@ from reelrl.content.quality import PSNR_CAP_DB, psnr_from_sse
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.codecs.rate_loop import FrameQp
+from reelrl.encode.codecs.settings import key_facts
 from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.superblock.block_error import block_sse
 from reelrl.settings.config import to_mapping
@@ -139,5 +140,5 @@ def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, stat
 
 def _key(clip: Clip, settings: EncoderSettings, target_kbps: float | None) -> str:
     """Whatever the stream depends on, as one name."""
-    chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
+    chosen = key_facts(to_mapping(settings), _UNSEEN)
     return key_of([VERSION, clip.content_hash, chosen, capabilities(settings.backend).version, target_kbps])

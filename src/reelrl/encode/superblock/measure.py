@@ -11,12 +11,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reelrl.content.quality import vmaf
+from reelrl.encode.clip_choice import refuse_10_bit
 from reelrl.encode.codecs.backends import capabilities
+from reelrl.encode.codecs.settings import key_facts
 from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.superblock.weighting import WEIGHINGS, WeightMaps, weigh_clip, weighted_psnr
 from reelrl.errors import ConfigError
@@ -81,6 +83,7 @@ def measure(
     for name in metrics:
         if name not in METRICS:
             raise ConfigError(f"unknown metric {name!r}{did_you_mean(name, METRICS)}")
+    refuse_10_bit(clip, "an evaluation of superblock maps")
     if maps is not None and len(maps) != clip.frame_count:
         raise ConfigError(f"{len(maps)} maps for {clip.frame_count} frames of {clip.name}; give one for each")
     if decide is not None and not decider:
@@ -197,10 +200,8 @@ def _key(clip: Clip, settings: EncoderSettings, maps: Maps | None, metrics: Sequ
     decided = hashlib.sha256(decider.encode())
     for offsets in maps or ():
         decided.update(b"none" if offsets is None else np.ascontiguousarray(offsets, np.int32).tobytes())
-    key_facts: dict[str, Any] = asdict(settings.for_clip(clip))
-    for irrelevant in ("deadline_s", "recon", "ssim"):
-        del key_facts[irrelevant]
+    chosen = key_facts(asdict(settings.for_clip(clip)), ("deadline_s", "recon", "ssim"))
     weighed = [_weighed(clip, name.removeprefix("weighted:"))[1] for name in sorted(metrics) if ":" in name]
     seen = [clip.content_hash, weighed, capabilities(settings.backend).version]
-    facts = [VERSION, *seen, key_facts, sorted(metrics), maps is not None, decided.hexdigest()]
+    facts = [VERSION, *seen, chosen, sorted(metrics), maps is not None, decided.hexdigest()]
     return key_of(facts, 40)

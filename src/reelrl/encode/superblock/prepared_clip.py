@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.content.clip import Clip
-from reelrl.encode.clip_choice import opened
+from reelrl.encode.clip_choice import opened, refuse_10_bit
 from reelrl.encode.codecs.control import check_maps_are_obeyed, check_openable
 from reelrl.encode.codecs.packet import FrameType
 from reelrl.encode.codecs.whole_clip import first_pass, wants_statistics
@@ -55,6 +55,7 @@ class PreparedClip:
         self.lambda_rd = checked_lambda(lambda_rd)
         self.name = video.name if isinstance(video, Clip) else str(video)
         self.clip = clip = opened(video, max_frames)
+        refuse_10_bit(clip, "the superblock environment")
         self.settings = settings = checked_encoder(encoder, target_kbps).for_clip(clip)
         check_openable(settings)
         self.target_kbps = target_kbps

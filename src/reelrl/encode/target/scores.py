@@ -66,7 +66,7 @@ def check_metric(metric: str) -> None:
 
 def _psnr(numbers: Sequence[int], source: Sequence[Frame], coded: Sequence[Frame]) -> list[float]:
     pixels = source[0].width * source[0].height
-    return [psnr_from_sse(sse(source[n].y, coded[n].y), pixels) for n in numbers]
+    return [psnr_from_sse(sse(source[n].y, coded[n].y), pixels, depth=source[n].depth) for n in numbers]
 
 
 def _ssim(numbers: Sequence[int], source: Sequence[Frame], coded: Sequence[Frame]) -> list[float]:

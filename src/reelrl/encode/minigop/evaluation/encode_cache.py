@@ -18,6 +18,7 @@ from reelrl.content.quality import mean_of_frame_psnr, psnr_of_mean_mse, vmaf
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.codecs.packet import Packet
+from reelrl.encode.codecs.settings import key_facts
 from reelrl.storage.cache import cached, json_of, key_of
 from reelrl.storage.files import cache_dir
 
@@ -38,7 +39,7 @@ class Encode:
     """Frames of one stream in display order.
 
     frame_bytes   of each temporal unit
-    sse_y, ssim_y luma against the source
+    sse_y, ssim_y luma against the source; errors in 8-bit levels
     qps           of each picture
     deltas        what a controller asked for, a mini-GOP each; empty where there was none
     seconds       CPU time of every pass that was made for it, decisions included
@@ -115,10 +116,8 @@ def cached_encode(
 
 def encode_key(clip: Clip, settings: EncoderSettings, decisions: Any) -> str:
     """Whatever the stream depends on, as one name."""
-    key_facts: dict[str, Any] = asdict(settings.for_clip(clip))
-    for irrelevant in _UNSEEN:
-        del key_facts[irrelevant]
-    return key_of([VERSION, clip.content_hash, key_facts, capabilities(settings.backend).version, decisions], digits=40)
+    chosen = key_facts(asdict(settings.for_clip(clip)), _UNSEEN)
+    return key_of([VERSION, clip.content_hash, chosen, capabilities(settings.backend).version, decisions], digits=40)
 
 
 def measured(clip: Clip, stream: Stream, *, with_vmaf: bool = False) -> Encode:
@@ -131,7 +130,7 @@ def measured(clip: Clip, stream: Stream, *, with_vmaf: bool = False) -> Encode:
         height=clip.height,
         duration_s=clip.duration_s,
         frame_bytes=[packet.size for packet in packets],
-        sse_y=[packet.sse[0] for packet in packets if packet.sse is not None],
+        sse_y=[packet.luma_sse_in_8_bits for packet in packets],
         ssim_y=[packet.ssim[0] for packet in packets if packet.ssim is not None],
         qps=[packet.qp for packet in packets],
         deltas=[float(delta) for delta in stream.deltas],

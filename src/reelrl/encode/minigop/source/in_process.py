@@ -36,6 +36,7 @@ class InProcessSource:
     deltas       what was asked for, by mini-GOP
     sent_qps     what was sent with each picture: its QP (random access) or the base QP (low delay)
     probe_cpu_s  what sample encodes and probe took when they were made
+    minigops     what was known of each beforehand
     start_qp     QP of the probe, or of low delay's first mini-GOP
     """
 
@@ -48,6 +49,7 @@ class InProcessSource:
         self.probe_cpu_s = plan.probe_cpu_s + sample_cpu_s
         self.start_qp = plan.qp
         self.spans = plan.spans
+        self.minigops = plan.minigops
         self._plan = plan
         self._frames: Iterator[Frame] = iter(clip)
         self._rounding = Rounding()
@@ -143,7 +145,7 @@ class InProcessSource:
             gop_end=last or spans[span.mg + 1].gop != span.gop,
             frames=span.frames,
             delta=delta,
-            sse_y=sum(packet.sse[0] for packet in packets if packet.sse is not None),
+            sse_y=sum(packet.luma_sse_in_8_bits for packet in packets),
             ssim_y=sum(ssim) / len(ssim) if ssim else None,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.codecs.backends import capabilities
-from reelrl.encode.minigop.protocols import OCTAVES_PER_QP, Goal, MiniGopEpisode, PlannedMiniGop
+from reelrl.encode.minigop.protocols import CRF_STEPS_PER_QP, OCTAVES_PER_QP, Goal, MiniGopEpisode, PlannedMiniGop
 from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS, InProcessSource, clipped, least_lag
 from reelrl.encode.minigop.source.plan import ClipPlan, features_of, layers_of, spans_of
 from reelrl.encode.minigop.source.probe import probe
@@ -26,7 +26,6 @@ on some. Why is a guess (it may set what the encoder dares to skip); `--headroom
 docs/results/minigop.md."""
 
 _FAR_OCTAVES = 0.5  # a probe that is further from the budget is made again, nearer
-_QP_PER_CRF = 1.2  # a QP step on all layers takes more than one of crf, which spares the lower ones
 _LEAST_OCTAVES, _MOST_OCTAVES = 0.04, 0.35  # of a QP step
 
 
@@ -107,7 +106,8 @@ class Preparation:
             settings = replace(settings, qp=plan.qp)
         else:
             expected_qp = plan.qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # of the pictures, on average
-            settings = replace(settings, qp=clipped(round(expected_qp) + headroom), picture_qp=True)
+            finest = clipped(round(expected_qp) + headroom)
+            settings = replace(settings, qp=finest, crf_quarters=0, picture_qp=True)
         sample_cpu_s = 0.0 if self._sample is None else self._sample.cpu_s
         return InProcessSource(clip, settings, episode, plan, sample_cpu_s + start.dropped_cpu_s)
 
@@ -123,7 +123,7 @@ class Preparation:
         again = self.plan(better)
         nearer = again if abs(self._octaves(again, kbps)) < abs(self._octaves(plan, kbps)) else plan
         # Two probes show what a QP step takes better than the sample encodes do.
-        octaves_per_qp = _QP_PER_CRF * math.log2(plan.bits / again.bits) / (better - start_qp)
+        octaves_per_qp = CRF_STEPS_PER_QP * math.log2(plan.bits / again.bits) / (better - start_qp)
         return _Start(nearer, 2, octaves_per_qp, min(plan.probe_cpu_s, again.probe_cpu_s))
 
     def _probed(self, qp: int) -> ClipPlan:
@@ -163,7 +163,7 @@ class Preparation:
 
     def _better(self, plan: ClipPlan, kbps: float) -> int:
         """Another QP to probe at, where the probe's rate is so far off that deltas on its QPs would cost quality."""
-        octaves, per_crf = self._octaves(plan, kbps), self._octaves_per_qp() / _QP_PER_CRF
+        octaves, per_crf = self._octaves(plan, kbps), self._octaves_per_qp() / CRF_STEPS_PER_QP
         return plan.qp if abs(octaves) < _FAR_OCTAVES else near(plan.qp + octaves / per_crf)
 
     def _octaves_per_qp(self) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.codecs.settings import key_facts
 from reelrl.settings.config import to_mapping
 from reelrl.storage.cache import arrays_of, cached, key_of, store
 from reelrl.storage.files import cache_dir
@@ -31,7 +32,8 @@ _UNSEEN = {"recon", "ssim", "psnr", "deadline_s"}  # settings that change no byt
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Per picture in display order, int64: QP, temporal layer, bits of its temporal unit, squared luma error.
+    """Per picture in display order, int64: QP, temporal layer, bits of its temporal unit, squared luma error in
+    8-bit levels.
 
     `cpu_s` is what the pass took when it was made.
     """
@@ -70,13 +72,13 @@ def store_probe(clip: Clip, settings: EncoderSettings, packets: Sequence[Packet]
 
 
 def _probe_of(packets: Sequence[Packet], cpu_s: float) -> Probe:
-    rows = [(p.qp, p.layer, 8 * p.size, p.sse[0]) for p in packets if p.sse is not None]
+    rows = [(p.qp, p.layer, 8 * p.size, p.luma_sse_in_8_bits) for p in packets]
     qps, layers, bits, sse = np.array(rows, np.int64).T
     return Probe(qps, layers, bits, sse, cpu_s)
 
 
 def _path(clip: Clip, settings: EncoderSettings) -> Path:
     """Where the probe is cached, by all that the stream depends on."""
-    chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
+    chosen = key_facts(to_mapping(settings), _UNSEEN)
     key = key_of([VERSION, clip.content_hash, chosen, capabilities(settings.backend).version])
     return cache_dir() / "probes" / f"{key}.npz"
