@@ -58,9 +58,20 @@ class Show:
     def video(self) -> Video:
         return read_ladder(self.folder).video()
 
+    def prototype(self, name: str) -> Controller | None:
+        """The controller that viewings copy: in its form for one player, where it has one."""
+        return self._prototypes.get(name)
+
+    @cached_property
+    def _prototypes(self) -> dict[str, Controller | None]:
+        return {
+            name: each.for_one_player() if each is not None and hasattr(each, "for_one_player") else each
+            for name, each in self.controllers.items()
+        }
+
     def rehearse(self) -> None:
         """Let every controller decide once: what does not fit this ladder is refused now, what compiles does it now."""
-        for name, controller in self.controllers.items():
+        for name, controller in self._prototypes.items():
             if controller is not None:
                 viewing = Viewing(self.video, controller, name, buffer_cap_s=self.buffer_cap_s)
                 size = float(self.video.sizes_bytes[0, viewing.default_rung])
@@ -109,7 +120,7 @@ class Service:
         cap_s = fields.number("buffer_cap_s", 0.1, 3600.0, show.buffer_cap_s)
         qoe = as_qoe(fields.text("qoe", "linear"))
         utilities = qoe.utilities(video).tolist()
-        controller, viewing = show.controllers.get(name), None
+        controller, viewing = show.prototype(name), None
         if controller is not None:
             seed = int(fields.number("seed", 0, 2**31, 0))
             viewing = Viewing(video, controller, name, qoe=qoe, buffer_cap_s=cap_s, seed=seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from reelrl.stream.controllers.protocol import shares, view
 from reelrl.stream.controllers.weights import SCALE_FREE
 from reelrl.stream.scalefree.features import AHEAD, MEMORY_S, Offer, Player, features, measured, no_history
 from reelrl.stream.scalefree.network import ScaleFreePolicy
+from reelrl.stream.scalefree.one_player import OnePlayer
 from reelrl.stream.scalefree.random_videos import relative_sizes
 
 if TYPE_CHECKING:
@@ -45,6 +46,23 @@ def save_scale_free(policy: ScaleFreePolicy, path: Path, facts: dict[str, Any]) 
 def load_scale_free(path: Path) -> tuple[ScaleFreePolicy, dict[str, Any]]:
     """The policy in a file, and the facts saved with it."""
     return load_actor(path, "scale-free controller", ScaleFreePolicy, ("hidden", "rung_hidden"))
+
+
+class Wishes(NamedTuple):
+    """What a session is about, in plain numbers; penalties are for utilities scaled so that the best is worth 1."""
+
+    chunk_s: float
+    cap_s: float
+    stall_penalty: float
+    smooth_penalty: float
+    caution: float
+    rates_mbps: np.ndarray
+    utilities: np.ndarray  # (chunks, rungs)
+    relative_sizes: np.ndarray  # of chunks to their nominal size, then AHEAD ones
+
+    def caution_at(self, deviation: float) -> float:
+        """How much more a stall costs on a link of such a deviation."""
+        return 1.0 + (self.caution - 1.0) * min(deviation / RESTLESS, 1.0)
 
 
 class ScaleFree:
@@ -86,6 +104,16 @@ class ScaleFree:
             torch.ones(1, video.rungs, dtype=torch.bool),
         )
         self._history = no_history(1)
+        self.wishes = Wishes(
+            video.chunk_s,
+            cap_s,
+            stall,
+            episode.qoe.smooth_penalty,
+            self.caution,
+            video.bitrates_kbps / 1000.0,
+            self._utilities,
+            self._relative,
+        )
         rates = video.bitrates_kbps / 1000.0
         found = (video.rungs, video.chunk_s, rates[0], rates[-1], cap_s, stall, episode.qoe.smooth_penalty)
         self._check(dict(zip(TRAINED_ON, map(float, found), strict=True)))
@@ -130,6 +158,10 @@ class ScaleFree:
     def reason(self) -> dict[str, Any]:
         """How much it liked each rung."""
         return {"preferences": shares(self._scores)}
+
+    def for_one_player(self) -> OnePlayer:
+        """The same decisions without torch, for a service."""
+        return OnePlayer(self)
 
 
 def _row(number: float) -> torch.Tensor:
