@@ -33,7 +33,7 @@ from reelrl.stream.data.pools import data_folder  # noqa: E402
 from reelrl.stream.data.traces import Trace  # noqa: E402
 from reelrl.stream.scalefree.links import sources, training_links, validation_links  # noqa: E402
 from reelrl.stream.scalefree.network import make_scale_free  # noqa: E402
-from reelrl.stream.scalefree.players import MixedPlayers  # noqa: E402
+from reelrl.stream.scalefree.players import AUDIENCES, MixedPlayers  # noqa: E402
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on  # noqa: E402
 from reelrl.stream.scalefree.validation import ScaleFreeValidator  # noqa: E402
 
@@ -91,10 +91,13 @@ def speed(links: list[Trace], device: str, count: int, compiled: bool) -> None:
 def train(args: argparse.Namespace, device: str) -> None:
     compiled = device != "cpu" and not args.eager
     recorded, ladder = load(args.sources)
-    without = tuple(args.without)
+    without, audience = tuple(args.without), AUDIENCES[args.audience]
     links = training_links(recorded, args.seed, args.links, args.outage_share, without)
-    videos = videos_on(device, *random_videos(np.random.default_rng(args.seed), args.videos))
-    players = MixedPlayers(links, videos, args.players, device, args.seed, compiled=compiled)
+    videos = videos_on(
+        device,
+        *random_videos(np.random.default_rng(args.seed), args.videos, audience.pensieve_ladder, audience.linear_worth),
+    )
+    players = MixedPlayers(links, videos, args.players, device, args.seed, compiled=compiled, audience=audience)
     policy, average = (make_scale_free(args.hidden, args.seed, torch.device(device)) for _ in range(2))
     changes = dict(pair.split("=") for pair in args.ppo)
     numbers = {key: type(getattr(PpoSettings(), key))(float(value)) for key, value in changes.items()}
@@ -126,7 +129,8 @@ def train(args: argparse.Namespace, device: str) -> None:
         if scores["score"] > best["score"]:
             best = scores
             if args.out:
-                save(average, args.out, {"step": step, "without": list(without), "seed": args.seed, **scores})
+                facts = {"step": step, "without": list(without), "audience": args.audience, "seed": args.seed}
+                save(average, args.out, facts | scores)
         shown = "   ".join(f"{name} {value:.4f}" for name, value in scores.items())
         print(
             f"train  {'+'.join(without) or 'all'} {args.seed}   {step:.2e} steps {updates} updates   {spent:.0f} s   "
@@ -183,6 +187,7 @@ def main() -> None:
     parser.add_argument("--convert", type=Path, nargs=2, metavar=("NPZ", "SAFETENSORS"), help="convert and stop")
     parser.add_argument("--sources", type=Path, help="recorded links written by --export; REELRL_DATA's without it")
     parser.add_argument("--without", nargs="*", default=[], metavar="SOURCE", help="leave these sources out")
+    parser.add_argument("--audience", choices=AUDIENCES, default="everyone", help="who plays")
     parser.add_argument("--links", type=int, default=12_000)
     parser.add_argument("--videos", type=int, default=4096)
     parser.add_argument("--outage-share", type=float, default=0.45)

@@ -54,6 +54,7 @@ BITRATE_CONTROLLERS: dict[str, str] = {
     "pensieve-ppo": "reelrl.stream.controllers.pensieve_ppo:PensievePpo",
     "ppo": "reelrl.stream.controllers.learned:Learned",
     "scalefree": "reelrl.stream.scalefree.controller:ScaleFree",
+    "scalefree-pensieve": "reelrl.stream.scalefree.controller:ScaleFreePensieve",
     "oracle": "reelrl.stream.controllers.oracle:Oracle",
 }
 MAP_CONTROLLERS: dict[str, str] = {

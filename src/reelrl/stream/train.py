@@ -23,7 +23,7 @@ from reelrl.stream.rollout_envs import TorchPlayers, VectorPlayers, batch_player
 from reelrl.stream.scalefree.controller import save_scale_free
 from reelrl.stream.scalefree.links import sources, training_links, validation_links
 from reelrl.stream.scalefree.network import make_scale_free
-from reelrl.stream.scalefree.players import MixedPlayers
+from reelrl.stream.scalefree.players import AUDIENCES, MixedPlayers
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on
 from reelrl.stream.scalefree.validation import ScaleFreeValidator
 from reelrl.stream.simulator.qoe import Qoe
@@ -55,6 +55,7 @@ class AbrTraining:
     follow: float = 0.06  # how fast the averaged policy, the one that is kept, follows the learner's
     device: str = "auto"  # cuda where there is one
     policy: Literal["pensieve", "scalefree"] = "pensieve"  # for one ladder and its six-row state, or for any ladder
+    audience: Literal["everyone", "pensieve"] = "everyone"  # whom a scale-free policy plays for: any ladder, or one
     videos: int = 2048  # ladders that a scale-free policy learns on
     without: tuple[str, ...] = ()  # sources of traces that a scale-free policy must not see
     ppo: PpoSettings = field(default_factory=PpoSettings)
@@ -81,7 +82,7 @@ class AbrTrainer:
             settings.ppo,
             generator_on(self.device, seed_for(seed, "actions")),
             compiled=on_gpu,
-            half=on_gpu,
+            half=on_gpu and settings.audience == "everyone",  # on one ladder bfloat16 ended in NaN
         )
         self.step, self.updates, self.best = 0, 0, -math.inf
 
@@ -167,16 +168,18 @@ def _scale_free(settings: AbrTraining, seed: int, device: torch.device) -> _Part
     """Ladders, links, buffers and wishes of all kinds; selected on `ladder` and on ladders not learned from."""
     recorded = sources(_folder(settings))
     links = training_links(recorded, seed, settings.links, settings.outage_share, settings.without)
-    videos = videos_on(device, *random_videos(stream(seed, "abr", "videos"), settings.videos))
-    compiled = device.type == "cuda"
-    players = MixedPlayers(links, videos, settings.players, device, seed_for(seed, "players"), compiled=compiled)
+    audience = AUDIENCES[settings.audience]
+    shares = audience.pensieve_ladder, audience.linear_worth
+    videos = videos_on(device, *random_videos(stream(seed, "abr", "videos"), settings.videos, *shares))
+    how: dict[str, Any] = {"compiled": device.type == "cuda", "audience": audience}
+    players = MixedPlayers(links, videos, settings.players, device, seed_for(seed, "players"), **how)
     policy, average = (make_scale_free(settings.hidden, seed_for(seed, "weights"), device) for _ in range(2))
     video = read_ladder(_ladder(settings)).video()
     worth = Qoe(variant=settings.qoe).utilities(video)[0]
     validator = ScaleFreeValidator(validation_links(recorded, settings.without), video, worth / worth[-1], device)
 
     def save(policy: Any, path: Path, facts: dict[str, Any]) -> None:
-        save_scale_free(policy, path, facts | {"without": list(settings.without)})
+        save_scale_free(policy, path, facts | {"without": list(settings.without), "audience": settings.audience})
 
     return _Parts(players, policy, average, validator, save)
 

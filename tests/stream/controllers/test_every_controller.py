@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from reelrl.stream.controllers.protocol import Controller
 
+pytestmark = pytest.mark.filterwarnings("ignore:scale-free-pensieve.safetensors is used outside")
+
 SIX_RUNGS_ONLY = {"ppo", "comyco", "pensieve-ppo"}
 LADDERS = {
     "bumpy": bumpy_ladder(),

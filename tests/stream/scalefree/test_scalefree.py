@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.stream.controllers.protocol import EpisodeInfo
-from reelrl.stream.data.ladders import Ladder, Video, nominal_ladder
+from reelrl.stream.data.ladders import PENSIEVE_KBPS, Ladder, Video, nominal_ladder
 from reelrl.stream.playback import load_bitrate_controller, play
 from reelrl.stream.scalefree import controller as controllers
 from reelrl.stream.scalefree.controller import ScaleFree, load_scale_free, save_scale_free
 from reelrl.stream.scalefree.features import AHEAD, Offer, Player, features, measured, no_history
 from reelrl.stream.scalefree.links import training_links
 from reelrl.stream.scalefree.network import make_scale_free, packed, unpacked
-from reelrl.stream.scalefree.players import MixedPlayers
+from reelrl.stream.scalefree.players import PENSIEVES, MixedPlayers
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on
 from reelrl.stream.scalefree.validation import Sessions, begin
 from reelrl.stream.simulator.env import ABREnv
@@ -277,3 +277,22 @@ def test_a_source_left_out_does_not_teach() -> None:
 
 def test_it_is_found_by_its_name() -> None:
     assert isinstance(load_bitrate_controller("scalefree"), ScaleFree)
+
+
+def test_an_audience_of_pensieves_has_its_ladder_buffer_round_trip_and_qoe() -> None:
+    videos, worth = random_videos(np.random.default_rng(1), 8, PENSIEVES.pensieve_ladder, PENSIEVES.linear_worth)
+    assert all(video.bitrates_kbps.tolist() == list(PENSIEVE_KBPS) for video in videos)
+    assert all(np.allclose(each, np.array(PENSIEVE_KBPS) / PENSIEVE_KBPS[-1]) for each in worth)
+    players = MixedPlayers(links(4), videos_on("cpu", videos, worth), 500, "cpu", 3, audience=PENSIEVES)
+    players.reset()
+    state = players.state
+    assert set(state.cap_ms.tolist()) == {60_000.0}
+    assert set(state.rtt_ms.tolist()) == {80.0}
+    assert set(state.stall_penalty.tolist()) == set(state.smooth_penalty.tolist()) == {1.0}
+
+
+def test_the_policy_for_pensieves_ladder_says_so_on_another_one() -> None:
+    controller = load_bitrate_controller("scalefree-pensieve")
+    play(controller, links(1)[0], nominal_ladder())
+    with pytest.warns(UserWarning, match="lowest Mbit/s 0.5 .trained on 0.3 to 0.3"):
+        play(controller, links(1)[0], nominal_ladder((500.0, 2500.0), 2.0, 12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch
 from reelrl.errors import ConfigError
 from reelrl.stream.controllers.actor_file import load_actor, save_actor
 from reelrl.stream.controllers.protocol import shares, view
-from reelrl.stream.controllers.weights import SCALE_FREE
+from reelrl.stream.controllers.weights import SCALE_FREE, SCALE_FREE_PENSIEVE
 from reelrl.stream.scalefree.features import AHEAD, MEMORY_S, Offer, Player, features, measured, no_history
 from reelrl.stream.scalefree.network import ScaleFreePolicy
 from reelrl.stream.scalefree.one_player import OnePlayer
@@ -74,6 +74,7 @@ class ScaleFree:
     """
 
     privileged = False
+    trained_on: ClassVar[dict[str, tuple[float, float]]] = TRAINED_ON
 
     def __init__(self, caution: float = CAUTION, path: str | Path | None = None) -> None:
         if not 0 < caution < math.inf:
@@ -116,12 +117,12 @@ class ScaleFree:
         )
         rates = video.bitrates_kbps / 1000.0
         found = (video.rungs, video.chunk_s, rates[0], rates[-1], cap_s, stall, episode.qoe.smooth_penalty)
-        self._check(dict(zip(TRAINED_ON, map(float, found), strict=True)))
+        self._check(dict(zip(self.trained_on, map(float, found), strict=True)))
 
     def _check(self, found: dict[str, float]) -> None:
         outside = [
             f"{name} {found[name]:g} (trained on {low:g} to {high:g})"
-            for name, (low, high) in TRAINED_ON.items()
+            for name, (low, high) in self.trained_on.items()
             if not low * 0.999 <= found[name] <= high * 1.001
         ]
         if outside and not self._warned:
@@ -162,6 +163,23 @@ class ScaleFree:
     def for_one_player(self) -> OnePlayer:
         """The same decisions without torch, for a service."""
         return OnePlayer(self)
+
+
+class ScaleFreePensieve(ScaleFree):
+    """The same net, trained for Pensieve's ladder, buffer and QoE alone, and for the best mean."""
+
+    trained_on: ClassVar[dict[str, tuple[float, float]]] = {
+        "rungs": (6, 6),
+        "seconds per chunk": (4.0, 4.0),
+        "lowest Mbit/s": (0.3, 0.3),
+        "highest Mbit/s": (4.3, 4.3),
+        "seconds of buffer": (60.0, 60.0),
+        "stall penalty / best utility": (1.0, 1.0),
+        "switch penalty": (1.0, 1.0),
+    }
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        super().__init__(1.0, SCALE_FREE_PENSIEVE if path is None else path)
 
 
 def _row(number: float) -> torch.Tensor:

@@ -24,10 +24,27 @@ if TYPE_CHECKING:
 
 DRAWS = 12
 """Numbers between 0 and 1 that a new video takes."""
-SLOWEST, FASTEST = 0.8, 4.0
-"""The mean rate of a link lies between these, relative to the lowest and the highest rung..."""
-VERY_FAST_SHARE, VERY_FAST = 0.15, 20.0
-"""... or, in a share of the videos, above the highest by up to this factor."""
+VERY_FAST = 20.0
+
+
+class Audience(NamedTuple):
+    """Who plays. Shares are of the videos; whoever has not the usual value draws one."""
+
+    slowest: float  # the mean rate of a link lies between these, relative to the lowest and the highest rung...
+    fastest: float
+    very_fast_share: float  # ... or above the highest by up to VERY_FAST
+    usual_buffer: float  # 60 s
+    usual_round_trip: float  # 80 ms
+    usual_stall: float  # a second of stall costs what the best rung is worth
+    usual_smooth: float  # a switch costs what it changes
+    pensieve_ladder: float
+    linear_worth: float
+
+
+EVERYONE = Audience(0.8, 4.0, 0.15, 0.5, 0.6, 0.5, 0.6, 0.35, 0.7)
+PENSIEVES = Audience(0.7, 1.6, 0.02, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+"""Pensieve's ladder, buffer, round trip and QoE, which the field reports on, and links about as fast as the ladder."""
+AUDIENCES = {"everyone": EVERYONE, "pensieve": PENSIEVES}
 
 
 class State(NamedTuple):
@@ -68,8 +85,10 @@ class MixedPlayers:
         *,
         noise: float = 0.1,
         compiled: bool = False,
+        audience: Audience = EVERYONE,
     ) -> None:
         self.device = torch.device(device)
+        self.audience = audience
         self.count, self.noise = count, noise
         # Time stands still during a round trip, as in Pensieve's simulator, which the field reports on.
         self.links: TorchLinks = torch_links(links, PENSIEVE._replace(wrap_to_zero=False), self.device)
@@ -148,19 +167,19 @@ class MixedPlayers:
 
     def _begin(self, draws: Tensor, noise: Tensor) -> State:
         """A new video for everyone, its first chunk downloaded at the second rung (or the lowest of two)."""
-        links, videos = self.links, self.videos
+        links, videos, audience = self.links, self.videos, self.audience
         video = (draws[:, 0] * len(videos.chunks)).long()
         trace = (draws[:, 1] * len(links.first)).long()
         lowest, top, first = videos.rates_mbps[video, 0], videos.top_mbps[video], videos.first_rung[video]
-        slow, fast = torch.log(SLOWEST * lowest), torch.log(FASTEST * top)
+        slow, fast = torch.log(audience.slowest * lowest), torch.log(audience.fastest * top)
         usual = torch.exp(slow + draws[:, 2] * (fast - slow))
-        mean = torch.where(draws[:, 3] < VERY_FAST_SHARE, top * VERY_FAST ** draws[:, 2], usual)
+        mean = torch.where(draws[:, 3] < audience.very_fast_share, top * VERY_FAST ** draws[:, 2], usual)
         passed = links.total_bytes[trace] / links.duration_s[trace] * 8e-6
         chunk_s = videos.chunk_s[video]
-        cap_s = torch.where(draws[:, 4] < 0.5, 60.0, 8.0 * 15.0 ** draws[:, 5])
-        rtt_ms = torch.where(draws[:, 6] < 0.6, 80.0, 5.0 * 60.0 ** draws[:, 7])
-        stall = torch.where(draws[:, 8] < 0.5, 1.0, 0.1 * 40.0 ** draws[:, 9])
-        smooth = torch.where(draws[:, 10] < 0.6, 1.0, 3.0 * draws[:, 11])
+        cap_s = torch.where(draws[:, 4] < audience.usual_buffer, 60.0, 8.0 * 15.0 ** draws[:, 5])
+        rtt_ms = torch.where(draws[:, 6] < audience.usual_round_trip, 80.0, 5.0 * 60.0 ** draws[:, 7])
+        stall = torch.where(draws[:, 8] < audience.usual_stall, 1.0, 0.1 * 40.0 ** draws[:, 9])
+        smooth = torch.where(draws[:, 10] < audience.usual_smooth, 1.0, 3.0 * draws[:, 11])
         nothing = torch.zeros_like(mean)
         rows = torch.zeros(len(mean), HISTORY, device=mean.device)
         start = State(

@@ -1,7 +1,7 @@
 """Videos that nobody made: ladders of 2 to 12 rungs with segment sizes that vary, to learn on.
 
 Rates, number of rungs, chunk length, how much sizes vary and what a rung is worth are drawn; a share of them is
-Pensieve's ladder, which the field reports on.
+Pensieve's ladder, which the field reports on, and a share is worth what its rates are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 MOST_RUNGS = 12
 MOST_CHUNKS = 128
-PENSIEVE_SHARE = 0.35
-LINEAR_SHARE = 0.7
 CHUNKS_S = (1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 
 
@@ -73,17 +71,19 @@ def relative_sizes(video: Video) -> npt.NDArray[np.float64]:
     return share
 
 
-def random_videos(rng: np.random.Generator, count: int) -> tuple[list[Video], list[npt.NDArray[np.float64]]]:
+def random_videos(
+    rng: np.random.Generator, count: int, pensieve_share: float = 0.35, linear_share: float = 0.7
+) -> tuple[list[Video], list[npt.NDArray[np.float64]]]:
     """Videos to learn on, and what their rungs are worth."""
     videos, worth = [], []
     for _ in range(count):
-        pensieve = rng.random() < PENSIEVE_SHARE
+        pensieve = rng.random() < pensieve_share
         rates = np.array(PENSIEVE_KBPS) if pensieve else _rates(rng)
         chunk_s = PENSIEVE_CHUNK_S if pensieve else float(rng.choice(CHUNKS_S))
         chunks = 48 if pensieve else int(rng.integers(24, MOST_CHUNKS + 1))
         spread = float(np.exp(rng.uniform(np.log(0.03), np.log(0.12 if pensieve else 0.4))))
         videos.append(Video(rates, chunk_s, rates * chunk_s * 125.0 * _variation(rng, chunks, len(rates), spread)))
-        worth.append(_worth(rng, rates))
+        worth.append(_worth(rng, rates, linear_share))
     return videos, worth
 
 
@@ -107,13 +107,13 @@ def _variation(rng: np.random.Generator, chunks: int, rungs: int, spread: float)
     return bounded
 
 
-def _worth(rng: np.random.Generator, rates: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _worth(rng: np.random.Generator, rates: npt.NDArray[np.float64], linear_share: float) -> npt.NDArray[np.float64]:
     """Mostly proportional to the rate; else a power of it below 1, or its logarithm over the lowest."""
     share: npt.NDArray[np.float64] = rates / rates[-1]
     kind = rng.random()
-    if kind < LINEAR_SHARE:
+    if kind < linear_share:
         return share
-    if kind < 0.85:
+    if kind < (1.0 + linear_share) / 2.0:
         curved: npt.NDArray[np.float64] = share ** rng.uniform(0.3, 1.0)
         return curved
     logarithm: npt.NDArray[np.float64] = np.log(rates / rates[0]) / np.log(rates[-1] / rates[0])
