@@ -127,3 +127,5 @@ def test_features_tell_scenes_apart() -> None:
     change = NAMES.index("change")
     assert table["noise"][change] > table["talk"][change] + 1
     assert np.isfinite(scene_features(clip_pairs(scene(frames=1)), 30.0)).all()
+    deep = [(before.at_depth(10), after.at_depth(10)) for before, after in clip_pairs(scene("talk"))]
+    assert scene_features(deep, 30.0) == pytest.approx(table["talk"])

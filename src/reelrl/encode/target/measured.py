@@ -63,8 +63,8 @@ class MeasuredEncode:
 
 def at_crf(settings: EncoderSettings, crf: float) -> EncoderSettings:
     """The same settings at this CRF, in quarter steps."""
-    whole = replace(settings, qp=round(crf))
-    return whole if crf == whole.qp else replace(whole, options=settings.options | {"crf": f"{crf:g}"})
+    whole, quarters = divmod(round(4 * crf), 4)
+    return replace(settings, qp=whole, crf_quarters=quarters)
 
 
 def thirds(frames: int) -> tuple[int, ...]:

@@ -65,7 +65,8 @@ def _pair_features(before: Frame, after: Frame) -> list[float]:
     frame = analyse(features, after.width, after.height)
     gradient = features[GRADIENT].astype(np.float64)
     texture = float(gradient.mean())
-    residual = cv2.absdiff(after.y, cv2.GaussianBlur(after.y, (3, 3), 0.8))
+    luma = after.at_depth(8).y
+    residual = cv2.absdiff(luma, cv2.GaussianBlur(luma, (3, 3), 0.8))
     contrast = float(np.sqrt(np.maximum(features[LUMA_VARIANCE], 0)).mean())
     change = float(frame.inter_energy)
     return [
