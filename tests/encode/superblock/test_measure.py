@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from reelrl.encode import EncoderSettings, encode_clip
+from reelrl.encode import EncoderSettings, SuperblockQpEnv, encode_clip
 from reelrl.encode.superblock import measure
 from reelrl.encode.superblock.measure import LocalCurve, Measured, static
 from reelrl.encode.superblock.measure import measure as measured
 from reelrl.errors import ConfigError
-from tests.encode.makers import SUPERBLOCKS, scene
+from tests.encode.makers import SUPERBLOCKS, deep_scene, scene
 
 if TYPE_CHECKING:
     from reelrl.content.frame import Frame
@@ -103,3 +103,11 @@ def test_decisions_of_a_controller_need_a_name() -> None:
 def test_wrong_requests_are_refused(change: dict[str, object], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         measured(scene(frames=2), AOM, **change)  # type: ignore[arg-type]
+
+
+def test_ten_bits_are_refused_where_maps_are_learned_and_judged() -> None:
+    clip = deep_scene("street", 2)
+    with pytest.raises(ConfigError, match="has 10 bits, an evaluation of superblock maps takes 8"):
+        measured(clip, EncoderSettings())
+    with pytest.raises(ConfigError, match="has 10 bits, the superblock environment takes 8"):
+        SuperblockQpEnv(clip)
