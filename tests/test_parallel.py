@@ -132,6 +132,22 @@ def test_a_killed_worker_is_an_error_in_words() -> None:
         assert list(work.map(double, range(2))) == [0, 2]
 
 
+def die_once(mark: Path) -> str:
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return mark.name
+
+
+@posix
+def test_a_killed_worker_is_started_again_where_that_is_asked_for(tmp_path: Path) -> None:
+    marks = [tmp_path / name for name in "abc"]
+    with executor(2, restarts=1) as work:
+        assert list(work.map(die_once, marks)) == ["a", "b", "c"]
+        with pytest.raises(WorkerError, match="exit status -9"):
+            list(work.map(die, [1]))  # again and again
+
+
 LONG = """
 import os, sys, time
 from pathlib import Path

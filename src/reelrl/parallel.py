@@ -22,6 +22,7 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from multiprocessing import resource_tracker
@@ -42,14 +43,18 @@ GRACE_S = 2.0
 """So long a worker may take to close what its task has open, before it is killed."""
 
 
-def executor(jobs: int = 0, *, threads: bool = False) -> Executor:
-    """Who does the work. `threads` is for tasks that mostly wait for other programs, and for functions of an object."""
+def executor(jobs: int = 0, *, threads: bool = False, restarts: int = 0) -> Executor:
+    """Who does the work.
+
+    threads   for tasks that mostly wait for other programs, and for functions of an object
+    restarts  how often a task whose worker process was killed is begun again, in another one
+    """
     if jobs < 0:
         raise ConfigError(f"jobs = {jobs}; use 1 or more, or 0 for one per core")
     jobs = jobs or cores()
     if threads:
         return Threads(jobs)
-    return InProcess() if jobs == 1 else Workers(jobs)
+    return InProcess() if jobs == 1 else Workers(jobs, restarts)
 
 
 def cores() -> int:
@@ -151,25 +156,24 @@ class Threads(Executor):
 class Workers(Executor):
     """Processes that are started when there are tasks for them, and stay for the next ones."""
 
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: int, restarts: int = 0) -> None:
+        self.jobs, self.restarts = jobs, restarts
         self._idle: list[_Worker] = []
         self._busy: dict[_Worker, int] = {}
 
     def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
         if self._busy:
             raise RuntimeError("this executor is in the middle of other tasks; finish those, or use a second one")
-        begun, failed = 0, False
+        waiting, restarts, failed = deque(range(len(tasks))), [self.restarts] * len(tasks), False
         try:
-            while self._busy or (begun < len(tasks) and not failed):
-                while begun < len(tasks) and len(self._busy) < self.jobs and not failed:
+            while self._busy or (waiting and not failed):
+                while waiting and len(self._busy) < self.jobs and not failed:
                     # All are started before the first task is sent: a long message waits until its worker reads.
-                    while len(self._idle) < min(self.jobs - len(self._busy), len(tasks) - begun):
+                    while len(self._idle) < min(self.jobs - len(self._busy), len(waiting)):
                         self._idle.append(_Worker())
                     worker = self._idle.pop()
-                    self._busy[worker] = begun
-                    error = worker.begin(function, tasks[begun])
-                    begun += 1
+                    self._busy[worker] = waiting.popleft()
+                    error = worker.begin(function, tasks[self._busy[worker]])
                     if error is not None:  # it was not begun
                         failed = True
                         index = self._busy.pop(worker)
@@ -177,8 +181,12 @@ class Workers(Executor):
                         yield TaskOutcome(index, None, error)
                 for worker in self._ready():
                     record, error = worker.answer()
-                    failed = failed or error is not None
                     index = self._busy.pop(worker)
+                    if isinstance(error, WorkerError) and restarts[index]:
+                        restarts[index] -= 1
+                        waiting.appendleft(index)
+                        continue
+                    failed = failed or error is not None
                     if not isinstance(error, WorkerError):
                         self._idle.append(worker)
                     yield TaskOutcome(index, record, error)

@@ -11,12 +11,16 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reelrl.content.frame import Frame, check_depth, check_size
 from reelrl.errors import ConfigError, ContentError
+
+if TYPE_CHECKING:
+    from reelrl.content.read.video import VideoReader
 
 SUPERBLOCK_SIZE = 64
 
@@ -155,7 +159,7 @@ class Clip:
         return self.frame_count
 
     def frames(self, start: int = 0) -> Iterator[Frame]:
-        """Frames from `start` on. Generated, raw and y4m clips jump there; others decode up to it."""
+        """Frames from `start` on. Generated, raw and y4m clips jump there; others decode from the key frame before."""
         return self.start_reading(start)
 
     @cached_property
@@ -235,16 +239,31 @@ def concatenate(clips: Sequence[Clip], name: str = "") -> Clip:
 def _read_file(
     path: str, size: tuple[int, int], fps: Fraction, frame_count: int, depth: int, convert_420: bool, start: int
 ) -> Iterator[Frame]:
+    reader = _reader(path, size, fps, convert_420, _state_of(path))
+    for found, expected, unit in ((reader.frame_count, frame_count, "frames"), (reader.depth, depth, "bits")):
+        if found != expected:
+            raise ContentError(
+                f"{path} has {found} {unit}, {expected} were expected; it was changed or is another file: open it "
+                "anew, or copy it again"
+            )
+    yield from reader.frames(start)
+
+
+@lru_cache(maxsize=16)
+def _reader(path: str, size: tuple[int, int], fps: Fraction, convert_420: bool, state: tuple[int, ...]) -> VideoReader:
+    """A file's reader, which holds no file open: where its frames lie is found once, however often it is read."""
+    del state  # another one is another file
     from reelrl.content.read.video import VideoReader
 
-    with VideoReader(path, size, fps, convert_420=convert_420) as reader:
-        for found, expected, unit in ((reader.frame_count, frame_count, "frames"), (reader.depth, depth, "bits")):
-            if found != expected:
-                raise ContentError(
-                    f"{path} has {found} {unit}, {expected} were expected; it was changed or is another file: open it "
-                    "anew, or copy it again"
-                )
-        yield from reader.frames(start)
+    return VideoReader(path, size, fps, convert_420=convert_420)
+
+
+def _state_of(path: str) -> tuple[int, ...]:
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return ()  # the reader says what is wrong
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _read_memory(frames: tuple[Frame, ...], start: int) -> Iterator[Frame]:

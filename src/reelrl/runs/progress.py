@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, JSON lines for programs, nothing elsewhere.
+"""How far a long job is: a bar on a terminal, JSON lines for programs; elsewhere nothing, or a line now and then.
 
 for clip in track(clips, "encode"): ...
 
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T")
-Mode = Literal["auto", "bar", "json", "off"]
+Mode = Literal["auto", "auto-lines", "bar", "lines", "json", "off"]
 
 # Redraws per second at most; an update in between costs one look at the clock.
-_PERIOD_S: dict[str, float] = {"bar": 0.1, "json": 1.0, "off": math.inf}
+_PERIOD_S: dict[str, float] = {"bar": 0.1, "lines": 15.0, "json": 1.0, "off": math.inf}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _WIDTH = 20
 
 
 class Progress:
-    """Counts `update`s and shows them on stderr. "auto" draws a bar on a terminal and is silent elsewhere."""
+    """Counts `update`s and shows them on stderr.
+
+    "auto" draws a bar on a terminal and is silent elsewhere; "auto-lines" writes a line there every 15 s.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,8 @@ class Progress:
         if self._closed or self._mode == "off":
             return
         self._closed = True
-        self._show(self._clock(), last=True)
+        if self._mode != "lines" or self._last_width:  # what is over before its first line needs no last one
+            self._show(self._clock(), last=True)
 
     @property
     def rate(self) -> float:
@@ -111,6 +115,9 @@ class Progress:
         parts += [f"{duration(elapsed_s)}"] if last else [f"{duration(left_s)} left"] * (left_s is not None)
         parts += [f"{name} {_figure(value)}" for name, value in self.figures.items()]
         line = "   ".join(parts)
+        if self._mode == "lines":
+            self._last_width = len(line)
+            return f"{line}\n"
         # Blanks over the rest of a longer line; a clear-line code would upset plain consoles.
         padding = " " * (self._last_width - len(line))
         self._last_width = len(line)
@@ -120,6 +127,8 @@ class Progress:
         if not self.total:
             return ""
         share = min(self.done / self.total, 1.0)
+        if self._mode == "lines":
+            return f"{share:4.0%}   "
         whole, eighth = divmod(int(share * _WIDTH * 8), 8)
         bar = "█" * whole + (_EIGHTHS[eighth] if whole < _WIDTH else "")
         return f"{bar:<{_WIDTH}}  {share:4.0%}   "
@@ -165,9 +174,9 @@ def spaced(number: float) -> str:
 
 
 def _choose(mode: Mode, out: TextIO) -> str:
-    if mode != "auto":
+    if mode not in ("auto", "auto-lines"):
         return mode
-    return "bar" if out.isatty() else "off"
+    return "bar" if out.isatty() else "lines" if mode == "auto-lines" else "off"
 
 
 def _figure(value: object) -> str:

@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import av
 import numpy as np
+from numpy.typing import NDArray
 
 from reelrl.content.frame import Frame
 from reelrl.content.read.timing import Timing
@@ -35,17 +37,28 @@ _INTERLACED = (2, 3, 4, 5)  # FFmpeg's orders of fields; 0 is unknown, 1 progres
 _TIME = re.compile(r"(?P<hours>[0-9]{1,5}):(?P<minutes>[0-9]{1,2}):(?P<seconds>[0-9]{1,2}(\.[0-9]*)?)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Index:
-    """What one walk over the packets found; nothing is decoded for it."""
+    """What one walk over the packets found; nothing is decoded for it.
+
+    `times` are those of all pictures in display order, `keys` the numbers of key frames; empty where the file does
+    not say, or says it twice: then every pass begins at the first frame.
+    """
 
     present: int
     missing: int
     timing: Timing | None  # None where packets carry no times
+    times: NDArray[np.int64]
+    keys: NDArray[np.int64]
 
     @property
     def frame_count(self) -> int:
         return self.present + self.missing
+
+    def key_before(self, number: int) -> int:
+        """The last key frame up to a frame; 0 where none is known."""
+        before = int(np.searchsorted(self.keys, number, side="right"))
+        return int(self.keys[before - 1]) if before else 0
 
 
 _PLAYLIST = b"#EXTM3U"
@@ -121,8 +134,8 @@ class ContainerVideo:
         return self._index.timing
 
     def frames(self, start: int) -> Iterator[Frame]:
-        number = 0
-        for picture in self._decode():
+        number = self._index.key_before(start)
+        for picture in self._decode_from(number):
             if number >= start:
                 yield self._copy(picture, number)
             number += 1
@@ -156,18 +169,39 @@ class ContainerVideo:
             f"{self.path}: no decoder for its video; convert it with\n  {conversion_command(self.path)}"
         )
 
-    def _decode(self) -> Iterator[av.VideoFrame]:
+    def _decode_from(self, key: int) -> Iterator[av.VideoFrame]:
+        """Pictures from a key frame on; where the file's index leads elsewhere, it is decoded up to there."""
+        if key:
+            pictures = self._decode(key)
+            try:
+                first = next(pictures, None)
+            except ContentError:
+                first = None
+            if first is not None and first.pts == self._index.times[key]:
+                yield first
+                yield from pictures
+                return
+        yield from islice(self._decode(), key, None)
+
+    def _decode(self, key: int = 0) -> Iterator[av.VideoFrame]:
+        """Pictures in display order, from a key frame on."""
+        since = int(self._index.times[key]) if key else None
         with self._open() as container:
             stream = self._stream(container)
             stream.codec_context.thread_count = 1
-            delivered = 0
+            delivered = key
             try:
+                if since is not None:
+                    container.seek(since, stream=stream)
                 for packet in container.demux(stream):
                     # The last, empty packet drains the decoder. In a file cut short the pictures that come out then may
                     # have lost earlier neighbours (reordering), so they are not given out.
                     if packet.size == 0 and self._index.missing:
                         break
                     for picture in stream.codec_context.decode(packet if packet.size else None):
+                        # Shown before the key frame and coded after it: what it was predicted from is not here.
+                        if since is not None and (picture.pts is None or picture.pts < since):
+                            continue
                         if picture.is_corrupt:
                             raise av.error.InvalidDataError(0, "the decoder marked it as corrupt")
                         delivered += 1
@@ -209,6 +243,7 @@ class ContainerVideo:
     def _index(self) -> _Index:
         present = dropped = 0
         times: list[tuple[int, int]] = []
+        keys: list[int] = []
         with self._open() as container:
             stream = self._stream(container)
             promised, promised_s = stream.frames, _promised_s(container, stream)
@@ -220,6 +255,8 @@ class ContainerVideo:
                     dropped += packet.is_discard  # an edit list hides it
                     if packet.pts is not None and not packet.is_discard:
                         times.append((packet.pts, packet.duration or 0))
+                        if packet.is_keyframe:
+                            keys.append(packet.pts)
             except av.FFmpegError as error:
                 raise ContentError(f"{self.path}: cannot be read after frame {present} ({_reason(error)})") from error
             timing = None
@@ -229,7 +266,16 @@ class ContainerVideo:
         rate, end_s = self._stored_rate, timing.end_s if timing else 0.0
         if not promised and rate and (promised_s - end_s) * rate > 1.5:
             missing = round((promised_s - end_s) * rate)
-        return _Index(present - dropped, missing, timing)
+        whole = present - dropped
+        return _Index(whole, missing, timing, *_numbered([start for start, _ in times], keys, whole, missing))
+
+
+def _numbered(times: list[int], keys: list[int], present: int, missing: int) -> tuple[NDArray[np.int64], ...]:
+    """Times in display order, and the numbers of key frames; both empty where no frame can be found by its time."""
+    in_order = np.unique(np.array(times, np.int64))
+    if missing or len(in_order) != present:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return in_order, np.searchsorted(in_order, np.unique(np.array(keys, np.int64)))
 
 
 def _promised_s(container: InputContainer, stream: VideoStream) -> float:

@@ -91,14 +91,14 @@ class VideoReader:
         return self.frames()
 
     def frames(self, start: int = 0) -> Iterator[Frame]:
-        """A fresh pass from frame `start`; compressed files decode up to it."""
+        """A fresh pass from frame `start`; compressed files decode from the key frame before it."""
         return self._video.frames(start)
 
     def get_frame(self, index: int) -> Frame:
         """One frame by number.
 
-        The last 16 frames read are remembered. Further back, a compressed file is decoded again from its start: that
-        costs as much as `index` frames, so walk forward where you can.
+        The last 16 frames read are remembered. Further back, a compressed file is decoded again from the key
+        frame before: walk forward where you can.
         """
         if not 0 <= index < self.frame_count:
             raise ConfigError(f"frame {index} does not exist: {self.path} has frames 0 to {self.frame_count - 1}")

@@ -96,7 +96,8 @@ class MiniGopRequest:
 class MiniGopFeedback:
     """What a mini-GOP cost and gave. `delta` is what was asked for, `qp` the base that came of it.
 
-    `sse_y` is in 8-bit levels, whatever the depth of the video.
+    `sse_y` is in 8-bit levels, whatever the depth of the video. `psnr_y` is no number where the encoder was not asked
+    to measure.
     """
 
     mg: int

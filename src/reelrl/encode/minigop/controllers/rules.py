@@ -88,6 +88,11 @@ class RateModel:
         """How far apart mini-GOPs should be, in QP steps; a number that all have in common changes nothing."""
         return [self.strength * error for error in relative_errors(episode, plan)]
 
+    @property
+    def planned_bits(self) -> list[float]:
+        """What each mini-GOP takes, by the probe, at its offset alone: only their proportions mean something."""
+        return self._planned
+
     def act(self, situation: Situation) -> float:
         mg, history, budget = situation.request.mg, situation.history, situation.episode.budget_bits
         scale = self._scale(history)

@@ -9,6 +9,7 @@ mini-GOP, whose pictures are looked at before it is coded.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from reelrl.encode.codecs.session import EncoderSession
@@ -141,7 +142,7 @@ class InProcessSource:
             mg=span.mg,
             qp=clipped(round(self._plan.minigops[span.mg].base_qp + delta)),
             bits=sum(8 * packet.size for packet in packets),
-            psnr_y=sum(packet.psnr[0] for packet in packets) / span.frames,
+            psnr_y=sum(packet.psnr[0] for packet in packets) / span.frames if self.settings.psnr else math.nan,
             gop_end=last or spans[span.mg + 1].gop != span.gop,
             frames=span.frames,
             delta=delta,

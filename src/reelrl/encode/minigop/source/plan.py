@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
     from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.minigop.source.probe import Probe
 
 
 SCENE_CUT = 0.7
@@ -57,6 +58,28 @@ class ClipPlan:
     def bits(self) -> int:
         """What the probe spent; 0 without one."""
         return sum(planned.probe_bits or 0 for planned in self.minigops)
+
+
+def probed_plan(spans: Sequence[Span], probed: Probe, qp: int, features: Sequence[dict[str, float]]) -> ClipPlan:
+    """Every mini-GOP with what the encoder alone gave its pictures at this QP, and took for them."""
+    minigops = []
+    for span, described_by in zip(spans, features, strict=True):
+        part = slice(span.first, span.end)
+        minigops.append(
+            PlannedMiniGop(
+                mg=span.mg,
+                gop=span.gop,
+                first_frame=span.first,
+                frames=span.frames,
+                base_qp=qp,
+                layer_qps=tuple(probed.qps[part].tolist()),
+                features=described_by,
+                probe_bits=int(probed.bits[part].sum()),
+                probe_sse=int(probed.sse[part].sum()),
+            )
+        )
+    layers = tuple(tuple(probed.layers[span.first : span.end].tolist()) for span in spans)
+    return ClipPlan(tuple(spans), layers, tuple(minigops), probed.cpu_s)
 
 
 def spans_of(frame_count: int, settings: EncoderSettings) -> tuple[Span, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.minigop.protocols import CRF_STEPS_PER_QP, OCTAVES_PER_QP, Goal, MiniGopEpisode, PlannedMiniGop
 from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS, InProcessSource, clipped, least_lag
-from reelrl.encode.minigop.source.plan import ClipPlan, features_of, layers_of, spans_of
+from reelrl.encode.minigop.source.plan import ClipPlan, features_of, layers_of, probed_plan, spans_of
 from reelrl.encode.minigop.source.probe import probe
 from reelrl.encode.minigop.source.starting_qp import FirstSample, SampleEncode, near, sample_encode
 from reelrl.errors import ConfigError
@@ -87,29 +87,20 @@ class Preparation:
         plan = start.plan
         if kbps is None:
             kbps = plan.bits / clip.duration_s / 1000
-        episode = MiniGopEpisode(
-            clip=clip.name,
-            width=clip.width,
-            height=clip.height,
-            frames=clip.frame_count,
-            fps=clip.fps,
-            goal=goal,
-            kbps=kbps,
-            budget_bits=kbps * 1000 * clip.duration_s,
-            buffer_s=buffer_s,
-            feedback_lag=_lag(settings, feedback_lag),
-            passes=start.passes,
-            plan=None if settings.low_delay else plan.minigops,
-            octaves_per_qp=min(max(start.octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES),
-        )
-        if settings.low_delay:
-            settings = replace(settings, qp=plan.qp)
-        else:
-            expected_qp = plan.qp + self._octaves(plan, kbps) / episode.octaves_per_qp  # of the pictures, on average
-            finest = clipped(round(expected_qp) + headroom)
-            settings = replace(settings, qp=finest, crf_quarters=0, picture_qp=True)
         sample_cpu_s = 0.0 if self._sample is None else self._sample.cpu_s
-        return InProcessSource(clip, settings, episode, plan, sample_cpu_s + start.dropped_cpu_s)
+        return planned_source(
+            clip,
+            settings,
+            plan,
+            kbps=kbps,
+            goal=goal,
+            buffer_s=buffer_s,
+            feedback_lag=feedback_lag,
+            passes=start.passes,
+            octaves_per_qp=start.octaves_per_qp,
+            headroom=headroom,
+            sample_cpu_s=sample_cpu_s + start.dropped_cpu_s,
+        )
 
     def _start(self, kbps: float | None, start_qp: int | None, buffer_s: float) -> _Start:
         """The plan to begin with: of the QP asked for, else of a guess, which is made again where it was far off."""
@@ -127,26 +118,9 @@ class Preparation:
         return _Start(nearer, 2, octaves_per_qp, min(plan.probe_cpu_s, again.probe_cpu_s))
 
     def _probed(self, qp: int) -> ClipPlan:
-        """Random access: every mini-GOP with what the encoder alone gave its pictures at this QP, and took for them."""
+        """Random access: by a pass of the encoder alone."""
         probed = probe(self.clip, replace(self.settings, qp=qp))
-        minigops = []
-        for span, features in zip(self._spans, self._features, strict=True):
-            part = slice(span.first, span.end)
-            minigops.append(
-                PlannedMiniGop(
-                    mg=span.mg,
-                    gop=span.gop,
-                    first_frame=span.first,
-                    frames=span.frames,
-                    base_qp=qp,
-                    layer_qps=tuple(probed.qps[part].tolist()),
-                    features=features,
-                    probe_bits=int(probed.bits[part].sum()),
-                    probe_sse=int(probed.sse[part].sum()),
-                )
-            )
-        layers = tuple(tuple(probed.layers[span.first : span.end].tolist()) for span in self._spans)
-        return ClipPlan(self._spans, layers, tuple(minigops), probed.cpu_s)
+        return probed_plan(self._spans, probed, qp, self._features)
 
     def _unprobed(self, qp: int) -> ClipPlan:
         """Low delay: all that is known beforehand is how the pictures look."""
@@ -180,6 +154,45 @@ class Preparation:
 def open_source(clip: Clip, settings: EncoderSettings = RANDOM_ACCESS, **options: Any) -> InProcessSource:
     """A source for one pass over `clip` in the structure that `settings` name; `options` as in `Preparation.source`."""
     return Preparation(clip, settings).source(**options)
+
+
+def planned_source(
+    clip: Clip,
+    settings: EncoderSettings,
+    plan: ClipPlan,
+    *,
+    kbps: float,
+    goal: Goal = "vbr",
+    buffer_s: float = 1.0,
+    feedback_lag: int | None = None,
+    passes: int = 1,
+    octaves_per_qp: float = OCTAVES_PER_QP,
+    headroom: int = HEADROOM,
+    sample_cpu_s: float = 0.0,
+) -> InProcessSource:
+    """A source for one pass over a clip whose plan is made; `passes` and `octaves_per_qp` as in `MiniGopEpisode`."""
+    episode = MiniGopEpisode(
+        clip=clip.name,
+        width=clip.width,
+        height=clip.height,
+        frames=clip.frame_count,
+        fps=clip.fps,
+        goal=goal,
+        kbps=kbps,
+        budget_bits=kbps * 1000 * clip.duration_s,
+        buffer_s=buffer_s,
+        feedback_lag=_lag(settings, feedback_lag),
+        passes=passes,
+        plan=None if settings.low_delay else plan.minigops,
+        octaves_per_qp=min(max(octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES),
+    )
+    if settings.low_delay:
+        settings = replace(settings, qp=plan.qp)
+    else:
+        octaves = math.log2(plan.bits / episode.budget_bits)
+        expected_qp = plan.qp + octaves / episode.octaves_per_qp  # of the pictures, on average
+        settings = replace(settings, qp=clipped(round(expected_qp) + headroom), crf_quarters=0, picture_qp=True)
+    return InProcessSource(clip, settings, episode, plan, sample_cpu_s)
 
 
 def _lag(settings: EncoderSettings, wanted: int | None) -> int:

@@ -52,8 +52,11 @@ class Probe:
 _FORMAT = arrays_of(Probe)
 
 
-def probe(clip: Clip, settings: EncoderSettings) -> Probe:
-    """The clip coded by the encoder alone at `settings.qp`, from disk where the same encoder did it before."""
+def probe(clip: Clip, settings: EncoderSettings, content: str | None = None) -> Probe:
+    """The clip coded by the encoder alone at `settings.qp`, from disk where the same encoder did it before.
+
+    `content` names the pictures, where that is known without reading them; else it is the clip's hash.
+    """
     # With recon, because without it errors of leaf pictures are measured before they are filtered.
     settings = replace(settings.for_clip(clip), recon=True, psnr=True, ssim=False, picture_qp=False)
 
@@ -63,12 +66,14 @@ def probe(clip: Clip, settings: EncoderSettings) -> Probe:
             packets = [replace(packet, recon=None) for packet in session.encode(clip)]
         return _probe_of(packets, time.process_time() - started)
 
-    return cached(_path(clip, settings), make, _FORMAT, lambda saved: len(saved.qps) == clip.frame_count)
+    return cached(
+        _path(content or clip.content_hash, settings), make, _FORMAT, lambda saved: len(saved.qps) == clip.frame_count
+    )
 
 
 def store_probe(clip: Clip, settings: EncoderSettings, packets: Sequence[Packet], cpu_s: float) -> None:
     """Cache a pass by the encoder alone that was made anyway: it is the probe of these settings."""
-    store(_path(clip, settings.for_clip(clip)), _FORMAT.encode(_probe_of(packets, cpu_s)))
+    store(_path(clip.content_hash, settings.for_clip(clip)), _FORMAT.encode(_probe_of(packets, cpu_s)))
 
 
 def _probe_of(packets: Sequence[Packet], cpu_s: float) -> Probe:
@@ -77,8 +82,8 @@ def _probe_of(packets: Sequence[Packet], cpu_s: float) -> Probe:
     return Probe(qps, layers, bits, sse, cpu_s)
 
 
-def _path(clip: Clip, settings: EncoderSettings) -> Path:
+def _path(content: str, settings: EncoderSettings) -> Path:
     """Where the probe is cached, by all that the stream depends on."""
     chosen = key_facts(to_mapping(settings), _UNSEEN)
-    key = key_of([VERSION, clip.content_hash, chosen, capabilities(settings.backend).version])
+    key = key_of([VERSION, content, chosen, capabilities(settings.backend).version])
     return cache_dir() / "probes" / f"{key}.npz"

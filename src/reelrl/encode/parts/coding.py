@@ -1,0 +1,174 @@
+"""One part coded: to a budget by its plan, or as the settings say. A task for `reelrl.parallel`, alone in its process.
+
+The packets go into a file of the parts' folder, named by all that they depend on. A part that is there already is not
+coded again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reelrl.content.clip import Clip
+from reelrl.content.write.video import IvfReader, IvfWriter
+from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.minigop.controllers.learned import load_minigop_controller
+from reelrl.encode.minigop.run import run_controller
+from reelrl.encode.minigop.source.plan import ClipPlan
+from reelrl.encode.minigop.source.preparation import planned_source
+from reelrl.encode.parts.board import TaskProgress
+from reelrl.encode.parts.cuts import VideoPart
+from reelrl.errors import ContentError
+from reelrl.storage.files import write_atomic
+from reelrl.storage.regular_files import own_path, read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from reelrl.encode.codecs.packet import Packet
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a part may take, and the plan to spend it by.
+
+    octaves_per_qp  what a QP step takes from the bits
+    policy          name of the controller that decides
+    """
+
+    bits: float
+    plan: ClipPlan
+    octaves_per_qp: float
+    policy: str = "rate-model"
+
+    @property
+    def facts(self) -> list[Any]:
+        """All that the part's bytes depend on, as plain data."""
+        planned = [(minigop.layer_qps, minigop.probe_bits, minigop.probe_sse) for minigop in self.plan.minigops]
+        return [self.bits, self.octaves_per_qp, self.policy, self.plan.qp, planned]
+
+
+@dataclass(frozen=True)
+class PartTask:
+    """A part to code.
+
+    settings  as of an encoder session for this clip; without a budget they are all there is: rate control "crf" codes
+              the part at `settings.qp`
+    file      where its packets go (.ivf)
+    place     where to note how far it is
+    """
+
+    clip: Clip
+    part: VideoPart
+    settings: EncoderSettings
+    file: Path
+    budget: Budget | None = None
+    place: TaskProgress | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class CodedPart:
+    """A part that is coded.
+
+    qps     QP of each picture, in display order
+    deltas  what was decided for each mini-GOP; empty without a budget
+    psnr_y  mean of the frames' luma PSNR in dB; None where it was not measured
+    """
+
+    number: int
+    frames: int
+    size_bytes: int
+    file: str
+    qps: list[int]
+    deltas: list[float]
+    psnr_y: float | None
+
+    def packets(self) -> Iterator[bytes]:
+        return iter(IvfReader(self.file))
+
+
+def code_part(task: PartTask) -> CodedPart:
+    """Code a part, or find it coded."""
+    coded = finished(task)
+    if coded is not None:
+        if task.place is not None:
+            task.place.finish(coded.frames, coded.size_bytes)
+        return coded
+    packets, deltas = _coded_freely(task) if task.budget is None else _coded_to_budget(task, task.budget)
+    return _stored(task, packets, deltas)
+
+
+def finished(task: PartTask) -> CodedPart | None:
+    """The part as an earlier encode left it; None where there is none that is whole."""
+    try:
+        facts = json.loads(read_regular(_facts_path(task.file)))
+        coded = CodedPart(**{**facts, "number": task.part.number, "file": str(task.file)})
+        sizes = [len(packet) for packet in coded.packets()]
+    except (OSError, ValueError, TypeError, ContentError):
+        return None
+    return coded if len(sizes) == coded.frames == task.part.frames and sum(sizes) == coded.size_bytes else None
+
+
+def joined(parts: Sequence[CodedPart]) -> Iterator[bytes]:
+    """The packets of all parts, one after the other."""
+    for part in parts:
+        yield from part.packets()
+
+
+def _coded_freely(task: PartTask) -> tuple[list[Packet], list[float]]:
+    packets: list[Packet] = []
+    with EncoderSession(task.settings) as session:
+        for packet in session.encode(_watched(task, packets)):
+            packet.recon = None
+            packets.append(packet)
+    return packets, []
+
+
+def _coded_to_budget(task: PartTask, budget: Budget) -> tuple[list[Packet], list[float]]:
+    packets: list[Packet] = []
+    clip = _watched(task, packets)
+    source = planned_source(
+        clip,
+        task.settings,
+        budget.plan,
+        kbps=budget.bits / clip.duration_s / 1000,
+        octaves_per_qp=budget.octaves_per_qp,
+    )
+    source.packets = packets
+    run = run_controller(source, load_minigop_controller(budget.policy), task.seed)
+    return packets, list(run.deltas)
+
+
+def _watched(task: PartTask, packets: list[Packet]) -> Clip:
+    """The part's frames; whoever reads them notes how far the work is."""
+    clip, place = task.clip.window(task.part.first, task.part.frames), task.place
+    return (
+        clip if place is None else replace(clip, start_reading=lambda start: place.counted(clip.frames(start), packets))
+    )
+
+
+def _stored(task: PartTask, packets: Sequence[Packet], deltas: list[float]) -> CodedPart:
+    settings = task.settings
+    with IvfWriter(task.file, settings.width, settings.height, settings.fps) as writer:
+        for packet in packets:
+            writer.write(packet.data)
+    measured = all(packet.sse is not None for packet in packets)
+    coded = CodedPart(
+        number=task.part.number,
+        frames=len(packets),
+        size_bytes=sum(packet.size for packet in packets),
+        file=str(task.file),
+        qps=[packet.qp for packet in packets],
+        deltas=deltas,
+        psnr_y=sum(packet.psnr[0] for packet in packets) / len(packets) if measured else None,
+    )
+    write_atomic(own_path(_facts_path(task.file)), json.dumps(asdict(coded)))
+    return coded
+
+
+def _facts_path(file: Path) -> Path:
+    return file.with_suffix(".json")
