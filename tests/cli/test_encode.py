@@ -58,7 +58,8 @@ def test_the_stream_plays_and_is_what_the_summary_says(capsys: pytest.CaptureFix
 
 def test_the_usual_policy_meets_the_bitrate_after_a_probe(capsys: pytest.CaptureFixture[str]) -> None:
     printed = figures(capsys, "-o", "out.mkv", *QUICK)
-    assert (printed["policy"], printed["passes"]) == ("rate-model", 2)
+    assert printed["policy"] == "rate-model"
+    assert printed["passes"] in (2, 3)  # a probe that comes out far from the rate is made again
     assert abs(printed["rate_error"]) < 0.15  # forty frames leave few decisions to correct with
 
 

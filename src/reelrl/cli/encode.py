@@ -5,6 +5,7 @@ reel encode in.y4m -o out.mkv --bitrate 500 --policy runs/0007           by a tr
 reel encode in.y4m -o out.mkv --bitrate 500 --compare                    and the encoder's own VBR beside it
 reel encode in.y4m -o out.ivf --bitrate 500 --structure low_delay        no probe, within a second's buffer
 reel encode in.y4m -o out.mkv --crf 40                                   the bits of CRF 40, placed by the policy
+reel encode long.mkv -o out.mkv --bitrate 900 --workers 8 --resume       go on with an encode that was stopped
 
 A policy is a controller's name, a run folder, a policy file or "package.module:Class". Output: .mkv .mp4 .webm .ivf.
 """
@@ -45,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--structure", choices=("random_access", "low_delay"), default="random_access", help="default random_access")
     add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
     add("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
-    add("--threads", type=int, default=1, metavar="N", help="of the encoder (default 1)")
+    add("--workers", type=int, default=0, metavar="N", help="processes that code parts at once (default: all cores)")
+    add("--resume", action="store_true", help="take over the parts that a stopped encode has finished")
+    add(
+        "--threads", type=int, default=1, metavar="N", help="of the encoder; more than 1 codes in one piece (default 1)"
+    )
     add("--depth", type=int, choices=(8, 10), help="bits of a sample (default: the source's)")
     add(
         "--convert-420",
@@ -63,7 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from reelrl.encode.codecs.whole_clip import Encoded
     from reelrl.encode.minigop.controllers.rules import DEFAULTS
 
     begin_s = time.monotonic()
@@ -73,27 +77,77 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.output, args.export_qpfile, args.export_zones, args.export_scenes):
         refuse_overwriting(path, *job.clip.files)
     policy = args.policy or DEFAULTS[args.structure]
+    encode = _by_parts if _takes_parts(policy, args) else _in_one_piece
+    facts: dict[str, Any] = {
+        "output": args.output,
+        "policy": policy,
+        "frames": job.clip.frame_count,
+        "depth": job.clip.depth,
+    }
+    facts |= encode(job, policy, args, watch, carried)
+    facts["seconds"] = time.monotonic() - begin_s
+    if args.compare:
+        # At the rate that was the target, not the one that was spent: both are then off by their own error.
+        facts["compare"] = _compare(job, facts["target_kbps"], watch)
+    output.as_json(facts) if args.json else _print(facts)
+    return 0
+
+
+def _takes_parts(policy: str, args: argparse.Namespace) -> bool:
+    """Whether the clip is cut: not where a policy must see it all, nor where decisions are for a program that does."""
+    from reelrl.encode.parts.whole import plans_by_probe
+
+    exports = args.export_qpfile or args.export_zones or args.export_scenes
+    return args.structure == "random_access" and args.threads == 1 and not exports and plans_by_probe(policy)
+
+
+def _by_parts(
+    job: EncodeJob, policy: str, args: argparse.Namespace, watch: _ReadProgress, carried: Carried
+) -> dict[str, Any]:
+    from reelrl.content.write.video import write_bitstream
+    from reelrl.encode.parts.folder import PartsFolder
+    from reelrl.encode.parts.whole import PartsJob, encode_parts
+
+    clip = watch.unwatched  # worker processes read it for themselves
+    settings = replace(job.settings, recon=False, psnr=True)
+    with PartsFolder(args.output, resume=args.resume) as folder:
+        try:
+            encoded = encode_parts(PartsJob(clip, settings, job.kbps, policy, args.seed, args.workers), folder)
+            left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
+        except KeyboardInterrupt:
+            if folder.finished:
+                output.note("kept", folder.path, f"{folder.finished} finished parts", "go on with --resume")
+            raise
+        folder.remove()
+    return {
+        "passes": encoded.passes,
+        "parts": len(encoded.parts),
+        "resumed": encoded.found,
+        "target_kbps": encoded.target_kbps,
+        **_figures(encoded, encoded.target_kbps),
+        "deltas": encoded.deltas,
+        "left_out": left_out,
+    }
+
+
+def _in_one_piece(
+    job: EncodeJob, policy: str, args: argparse.Namespace, watch: _ReadProgress, carried: Carried
+) -> dict[str, Any]:
+    from reelrl.encode.codecs.whole_clip import Encoded
+
     source, done = job.steered(policy, args.seed, watch.phase)
     _export(source, args)
     encoded = Encoded(job.clip, job.settings, done.packets)
     left_out = encoded.save(args.output, carried)
-    facts: dict[str, Any] = {
-        "output": args.output,
-        "policy": policy,
+    return {
         "passes": done.episode.passes + 1,
-        "frames": job.clip.frame_count,
-        "depth": job.clip.depth,
+        "parts": 1,
+        "resumed": 0,
         "target_kbps": done.episode.kbps,
         **_figures(encoded, done.episode.kbps),
-        "seconds": time.monotonic() - begin_s,
         "deltas": list(done.deltas),
         "left_out": left_out,
     }
-    if args.compare:
-        # At the rate that was the target, not the one that was spent: both are then off by their own error.
-        facts["compare"] = _compare(job, done.episode.kbps, watch)
-    output.as_json(facts) if args.json else _print(facts)
-    return 0
 
 
 class _ReadProgress:
@@ -103,6 +157,7 @@ class _ReadProgress:
     """
 
     def __init__(self, clip: Clip) -> None:
+        self.unwatched = clip
         self.clip = replace(clip, start_reading=self._read)
         self._frames = clip.frames
         self._progress: Progress | None = None
@@ -184,7 +239,7 @@ def _compare(job: EncodeJob, kbps: float, watch: _ReadProgress) -> dict[str, Any
     return {"mode": own.settings.rate_control, "passes": 1, **_figures(own, kbps)}
 
 
-def _figures(encoded: Any, target_kbps: float) -> dict[str, float]:
+def _figures(encoded: Any, target_kbps: float) -> dict[str, Any]:
     return {
         "kbps": encoded.kbps,
         "rate_error": encoded.kbps / target_kbps - 1,
@@ -195,7 +250,10 @@ def _figures(encoded: Any, target_kbps: float) -> dict[str, float]:
 
 def _print(facts: dict[str, Any]) -> None:
     passes = "one pass" if facts["passes"] == 1 else f"{facts['passes']} passes"
-    output.line("policy", facts["policy"], passes, f"{len(facts['deltas'])} mini-GOPs", duration(facts["seconds"]))
+    parts = f"{facts['parts']} parts" + (f", {facts['resumed']} from before" if facts["resumed"] else "")
+    output.line(
+        "policy", facts["policy"], passes, parts, f"{len(facts['deltas'])} mini-GOPs", duration(facts["seconds"])
+    )
     pictures = f"{facts['frames']} frames" + (" of 10 bits" if facts["depth"] == 10 else "")
     output.line("coded", facts["output"], pictures, *_shown(facts))
     for what in facts["left_out"]:
@@ -210,6 +268,7 @@ def _print(facts: dict[str, Any]) -> None:
         output.line("note", "sizes differ too much to compare PSNR; `reel evaluate minigop` compares by BD-rate")
 
 
-def _shown(figures: dict[str, Any]) -> tuple[str, str, str]:
-    error = 100 * figures["rate_error"]
-    return f"{figures['kbps']:.1f} kbit/s", f"{error:+.1f} % of the target", f"PSNR-Y {figures['psnr_y']:.2f} dB"
+def _shown(figures: dict[str, Any]) -> list[str]:
+    error, psnr = 100 * figures["rate_error"], figures["psnr_y"]
+    shown = [f"{figures['kbps']:.1f} kbit/s", f"{error:+.1f} % of the target"]
+    return shown if psnr is None else [*shown, f"PSNR-Y {psnr:.2f} dB"]

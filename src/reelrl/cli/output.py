@@ -16,8 +16,17 @@ from typing import Any
 
 def line(word: str, place: object = "", *values: object) -> None:
     """Print one event; what the values mean stands beside them ("seed 3", "212 steps/s")."""
+    print(_event(word, place, *values), flush=True)
+
+
+def note(word: str, place: object = "", *values: object) -> None:
+    """Print one event on stderr; what the command prints is not disturbed."""
+    print(_event(word, place, *values), file=sys.stderr, flush=True)
+
+
+def _event(word: str, place: object, *values: object) -> str:
     tail = "   ".join(str(value) for value in values)
-    print(f"{word:<6} {place!s:<26} {tail}".rstrip() if tail else f"{word:<6} {place}".rstrip(), flush=True)
+    return f"{word:<6} {place!s:<26} {tail}".rstrip() if tail else f"{word:<6} {place}".rstrip()
 
 
 def renamed(former: str, today: str) -> None:

@@ -47,7 +47,7 @@ class PartsFolder:
     @property
     def finished(self) -> int:
         """How many parts are there."""
-        return sum(1 for _ in self.path.glob("*.json"))
+        return sum(1 for _ in self.path.glob("[!.]*.json"))
 
     def __enter__(self) -> Self:
         return self

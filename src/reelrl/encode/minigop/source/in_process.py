@@ -146,7 +146,7 @@ class InProcessSource:
             gop_end=last or spans[span.mg + 1].gop != span.gop,
             frames=span.frames,
             delta=delta,
-            sse_y=sum(packet.luma_sse_in_8_bits for packet in packets),
+            sse_y=sum(packet.luma_sse_in_8_bits for packet in packets) if self.settings.psnr else 0,
             ssim_y=sum(ssim) / len(ssim) if ssim else None,
         )
 

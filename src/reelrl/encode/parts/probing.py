@@ -1,0 +1,166 @@
+"""What the parts will take: sample encodes find a QP, then every part is coded at it once, by a faster preset.
+
+A faster preset takes other bits at the same CRF, mostly because it gives its pictures other QPs. The encode replays
+those QPs and takes what the probe took, give or take a few percent; each part's controller learns the rest as it codes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reelrl.content.clip import Clip
+from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.minigop.protocols import OCTAVES_PER_QP
+from reelrl.encode.minigop.source.plan import ClipPlan, probed_plan, spans_of
+from reelrl.encode.minigop.source.probe import probe
+from reelrl.encode.minigop.source.starting_qp import near
+from reelrl.encode.parts.board import TaskProgress, side_by_side
+from reelrl.encode.parts.cuts import VideoPart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reelrl.encode.parts.scan import Scan
+    from reelrl.parallel import Executor
+
+PROBE_PRESET = 13
+"""The probe's preset, where the encode's is not faster."""
+
+# Sample encodes: one in so many frames of a short clip, up to three; one in so many of a long one.
+_SAMPLE_EVERY, _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES = 150, 600, 24
+_FIRST_QP, _LEAST_STEP = 40, 5  # of the sample encodes
+# Octaves that clips take above what their samples say: behind a sample the encoder sees no more frames that would lean
+# on its own, and spends less on it.
+_UNSEEN_OCTAVES = 0.4
+# What an encode by a slower preset takes of the probe's bits at the probe's QPs.
+_BITS_OF_PROBE = 0.97
+_LEAST_OCTAVES, _QP_PER_CRF = 0.03, 1.2
+_FAR_OCTAVES = 0.25  # a probe that is further from the budget is made again, nearer
+
+
+@dataclass(frozen=True)
+class ProbeTask:
+    """Frames to code by the encoder alone, and to throw away.
+
+    content  names the pictures
+    ratio    what the encode takes of the probe's bits
+    """
+
+    clip: Clip
+    part: VideoPart
+    settings: EncoderSettings
+    content: str = ""
+    ratio: float = 1.0
+    place: TaskProgress | None = None
+
+
+def probe_part(task: ProbeTask) -> ClipPlan:
+    """The plan of a part, from disk where the same encoder made it before."""
+    clip, place = task.clip.window(task.part.first, task.part.frames), task.place
+    watched = clip
+    if place is not None:
+        watched = replace(clip, start_reading=lambda start: place.counted(clip.frames(start)))
+    probed = probe(watched, task.settings, content=task.content)
+    if place is not None:
+        place.finish(clip.frame_count, 0)
+    spans = spans_of(clip.frame_count, task.settings)
+    probed = replace(probed, bits=np.rint(task.ratio * probed.bits).astype(np.int64))
+    return probed_plan(spans, probed, task.settings.qp, [{}] * len(spans))
+
+
+def sample(task: ProbeTask) -> tuple[int, float]:
+    """Bits of a key frame, and of a frame after it on average."""
+    frames = islice(task.clip.frames(task.part.first), task.part.frames)
+    with EncoderSession(task.settings) as session:
+        key, *others = [8 * packet.size for packet in session.encode(frames)]
+    return key, sum(others) / max(len(others), 1)
+
+
+@dataclass(frozen=True)
+class Probes:
+    """All parts, probed at one QP; `passes` counts how often."""
+
+    plans: tuple[ClipPlan, ...]
+    octaves_per_qp: float
+    passes: int
+
+    @property
+    def bits(self) -> float:
+        return sum(plan.bits for plan in self.plans)
+
+
+class Prober:
+    """Probes the parts of a clip that will be coded with `settings`."""
+
+    def __init__(
+        self, clip: Clip, parts: Sequence[VideoPart], seen: Scan, settings: EncoderSettings, work: Executor
+    ) -> None:
+        self._clip, self._parts, self._seen, self._work = clip, parts, seen, work
+        self._settings = replace(settings, picture_qp=False, recon=False, psnr=False, ssim=False)
+
+    def at_crf(self) -> Probes:
+        """By the encode's own preset, at the QP of its settings: what the encoder alone takes."""
+        return Probes(self._probed(self._settings), OCTAVES_PER_QP, 1)
+
+    def at_rate(self, bits: float) -> Probes:
+        """By a faster preset, at a QP at which the encode takes about so many bits."""
+        fast = replace(self._settings, preset=max(self._settings.preset, PROBE_PRESET))
+        qp, octaves_per_qp = self._guess(fast, bits)
+        first = Probes(self._probed(replace(fast, qp=qp)), octaves_per_qp, 1)
+        octaves = math.log2(first.bits / bits)
+        better = near(qp + octaves * _QP_PER_CRF / octaves_per_qp)
+        if abs(octaves) < _FAR_OCTAVES or better == qp:
+            return first
+        second = Probes(self._probed(replace(fast, qp=better)), octaves_per_qp, 2)
+        # Two probes show what a QP step takes better than the sample encodes do.
+        slope = max(_QP_PER_CRF * math.log2(first.bits / second.bits) / (better - qp), _LEAST_OCTAVES)
+        nearer = min(first, second, key=lambda probes: abs(math.log2(probes.bits / bits)))
+        return replace(nearer, octaves_per_qp=slope, passes=2)
+
+    def _guess(self, settings: EncoderSettings, bits: float) -> tuple[int, float]:
+        """A QP at which the clip takes about so many bits, and what a QP step takes there, by sample encodes."""
+        qp = _FIRST_QP
+        octaves = self._sampled_octaves(replace(settings, qp=qp), bits)
+        step = round(octaves / OCTAVES_PER_QP)
+        following = near(qp + (step if abs(step) >= _LEAST_STEP else math.copysign(_LEAST_STEP, step or 1)))
+        then = self._sampled_octaves(replace(settings, qp=following), bits)
+        octaves_per_qp = max((octaves - then) / (following - qp), _LEAST_OCTAVES)
+        return near(following + then / octaves_per_qp), octaves_per_qp
+
+    def _sampled_octaves(self, settings: EncoderSettings, bits: float) -> float:
+        """How far the clip is above the budget, by its samples."""
+        return math.log2(self._sampled(settings) / bits) + _UNSEEN_OCTAVES
+
+    def _probed(self, settings: EncoderSettings) -> tuple[ClipPlan, ...]:
+        ratio = _BITS_OF_PROBE if settings.preset > self._settings.preset else 1.0
+        tasks = [ProbeTask(self._clip, part, settings, self._seen.key(part), ratio) for part in self._parts]
+        return tuple(side_by_side(self._work, probe_part, tasks, "probe"))
+
+    def _sampled(self, settings: EncoderSettings) -> float:
+        """Bits of the clip, judged from a few of its mini-GOPs, each behind a key frame of its own."""
+        frames = self._clip.frame_count
+        count = min(2**settings.levels + 1, frames)
+        number = _samples(frames)
+        places = [round((frames - count) * (place + 0.5) / number) for place in range(number)]
+        tasks = [ProbeTask(self._clip, self._inside(place, count), settings) for place in places]
+        found = list(self._work.map(sample, tasks))
+        key, inter = sum(bits for bits, _ in found) / number, sum(bits for _, bits in found) / number
+        keys = sum(len({span.gop for span in spans_of(part.frames, settings)}) for part in self._parts)
+        return keys * key + (frames - keys) * inter
+
+    def _inside(self, first: int, frames: int) -> VideoPart:
+        """Frames from about `first` on that lie in one part, where it is long enough."""
+        part = next(part for part in self._parts if first < part.end)
+        return VideoPart(0, max(min(first, part.end - frames), part.first), min(frames, part.frames))
+
+
+def _samples(frames: int) -> int:
+    """How many mini-GOPs of a clip are looked at."""
+    few = min(max(round(frames / _SAMPLE_EVERY), 1), 3)
+    return max(few, min(frames // _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES))
