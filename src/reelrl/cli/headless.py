@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import output
@@ -19,14 +20,23 @@ def run(args: argparse.Namespace, show: Show, url: str) -> int:
     """Every controller on every trace, up to `--sessions` viewings."""
     from reelrl.runs.progress import Progress
     from reelrl.storage.files import write_atomic
+    from reelrl.stream.play.chromium import BrowserError
     from reelrl.stream.play.headless import compared, watch_all
 
     pairs = [(name, trace.name) for trace in show.traces for name in show.controllers][: args.sessions]
     if not pairs:
         raise ConfigError("--headless compares viewings over a network; give --trace FILE or --traces DIR")
     with Progress("watch", len(pairs), unit="viewings") as progress:
-        records = watch_all(show, url, pairs, qoe=args.qoe, at_once=args.at_once, watched=progress.update)
-    viewings, pause_ms = compared(show, pairs, records, args.qoe)
+
+        def ended(lost: BrowserError | None) -> None:
+            progress.update()
+            if lost:
+                print(f"lost   {lost}", file=sys.stderr)
+
+        seen = watch_all(show, url, pairs, qoe=args.qoe, at_once=args.at_once, ended=ended)
+    if not seen:
+        raise BrowserError(f"none of {len(pairs)} viewings came to its end; open {url} to look at one")
+    viewings, pause_ms = compared(show, seen, args.qoe)
     found = _summary(viewings, pause_ms)
     if args.output:
         rows = [each.row() | {"record": each.record} for each in viewings]

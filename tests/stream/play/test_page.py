@@ -91,11 +91,18 @@ def test_an_exported_policy_decides_without_the_service(server: PlayServer) -> N
 
 def test_headless_viewings_stand_beside_what_the_simulator_says(server: PlayServer, show: Show) -> None:
     pairs = [(name, "dip") for name in ("robustmpc", "dashjs")]
-    records = headless.watch_all(show, server.url, pairs, qoe="scaled")
-    viewings, pause_ms = headless.compared(show, pairs, records, qoe="scaled")
+    seen = headless.watch_all(show, server.url, pairs, qoe="scaled")
+    viewings, pause_ms = headless.compared(show, seen, qoe="scaled")
     assert [each.controller for each in viewings] == ["robustmpc", "dashjs"]
     assert 0 <= pause_ms < 1000
     for each in viewings:
         assert each.stalled_s > 0
         assert each.predicted_stalled_s > 0
         assert 80 <= each.kbps <= 900
+
+
+def test_a_viewing_that_does_not_end_is_told_and_left_out(show: Show) -> None:
+    told: list[object] = []
+    nowhere = "http://127.0.0.1:9/"
+    assert headless.watch_all(show, nowhere, [("bola", "dip")], deadline_s=5, ended=told.append) == []
+    assert "bola on dip has not ended after 5 s (no viewing began)" in str(told[0])

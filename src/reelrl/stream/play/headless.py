@@ -10,7 +10,7 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 import numpy as np
@@ -31,8 +31,19 @@ PATIENCE = 5.0
 """A viewing that takes longer than this many times the video is given up."""
 DASHJS_BUFFER_S = 18.0
 """dash.js's bufferTimeDefault: how far ahead it downloads when nobody tells it otherwise."""
+PROGRESS = """window.reel?.viewing ? `${window.reel.viewing.video.currentTime.toFixed(1)} s played, ` +
+    `${window.reel.viewing.record.downloads.length} downloads, ${document.getElementById("state").textContent}`
+    : "no viewing began" """
 FULL_S = 1.0
 """A player that close to its limit waits on purpose."""
+
+
+class Viewed(NamedTuple):
+    """What the page recorded of one viewing."""
+
+    controller: str
+    trace: str
+    record: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,13 @@ def watch(url: str, controller: str, trace: str, qoe: str, deadline_s: float) ->
     """The record of one viewing, from the first segment to the last."""
     with Chromium(640, 480, deadline_s=deadline_s) as browser:
         browser.open(url + "?" + urlencode({"controller": controller, "trace": trace, "qoe": qoe}))
-        browser.wait_for("window.reel && (window.reel.done || window.reel.error)", every_s=0.5)
+        try:
+            browser.wait_for("window.reel && (window.reel.done || window.reel.error)", every_s=0.5)
+        except BrowserError as error:
+            raise BrowserError(
+                f"{controller} on {trace} has not ended after {deadline_s:g} s ({browser.evaluate(PROGRESS)}); "
+                f"open {url} to look at it"
+            ) from error
         wrong = browser.evaluate("window.reel.error")
         if wrong:
             raise BrowserError(f"{controller} on {trace}: the page says {wrong!r}; open {url} to look at it")
@@ -88,18 +105,26 @@ def watch_all(
     *,
     qoe: str = "linear",
     at_once: int = 2,
-    watched: Callable[[], None] = lambda: None,
-) -> list[dict[str, Any]]:
-    """Records of (controller, trace), in that order; so many browsers at a time."""
-    deadline_s = 60.0 + PATIENCE * show.video.chunks * show.video.chunk_s
+    deadline_s: float | None = None,
+    ended: Callable[[BrowserError | None], None] = lambda _: None,
+) -> list[Viewed]:
+    """The viewings of (controller, trace) that came to their end, in that order; so many browsers at a time.
 
-    def one(pair: tuple[str, str]) -> dict[str, Any]:
-        record = watch(url, *pair, qoe, deadline_s)
-        watched()
-        return record
+    `ended` hears of each one, and why it was lost. Without `deadline_s` a viewing has five times the video.
+    """
+    limit_s = deadline_s or 60.0 + PATIENCE * show.video.chunks * show.video.chunk_s
+
+    def one(pair: tuple[str, str]) -> Viewed | None:
+        try:
+            viewed = Viewed(*pair, watch(url, *pair, qoe, limit_s))
+        except BrowserError as error:  # the other viewings are worth keeping
+            ended(error)
+            return None
+        ended(None)
+        return viewed
 
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(one, pairs))
+        return [viewed for viewed in pool.map(one, pairs) if viewed is not None]
 
 
 def pause_ms(records: Sequence[dict[str, Any]], cap_s: float) -> float:
@@ -113,15 +138,13 @@ def pause_ms(records: Sequence[dict[str, Any]], cap_s: float) -> float:
     return max(float(np.median(gaps)), 0.0) if gaps else 0.0
 
 
-def compared(
-    show: Show, pairs: Sequence[tuple[str, str]], records: Sequence[dict[str, Any]], qoe: str = "linear"
-) -> tuple[list[Watched], float]:
+def compared(show: Show, viewings: Sequence[Viewed], qoe: str = "linear") -> tuple[list[Watched], float]:
     """The viewings beside their predictions, and the player's pause between two segments in milliseconds."""
     traces = {trace.name: trace for trace in show.traces}
-    ours = [record for (name, _), record in zip(pairs, records, strict=True) if show.controllers[name] is not None]
+    ours = [record for name, _, record in viewings if show.controllers[name] is not None]
     pause = pause_ms(ours, show.buffer_cap_s)
     found = []
-    for (name, trace), record in zip(pairs, records, strict=True):
+    for name, trace, record in viewings:
         plain, paused = (_predicted(show, name, traces[trace], qoe, extra_ms) for extra_ms in (0.0, pause))
         rungs = [each["rung"] for each in record["downloads"] if not each["abandoned"]]
         found.append(

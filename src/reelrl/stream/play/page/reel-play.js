@@ -177,6 +177,8 @@ class Viewing {
   tick() {
     this.record.buffers.push([this.now_s, this.buffer_s]);
     draw(this);
+    // At times Chromium stands still at the last frame and says "pause" where "ended" is due.
+    if (this.video.paused && this.video.duration - this.video.currentTime < 0.1) this.finish();
   }
 
   fail(error) {
@@ -185,6 +187,7 @@ class Viewing {
   }
 
   finish() {
+    if (this.record.ended) return;
     this.record.ended = true;
     this.record.qoe = quality(this);
     this.record.first_request_s = this.first_request_s;
