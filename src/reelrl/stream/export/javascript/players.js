@@ -11,14 +11,15 @@ class Pilot {
 
   reset() {
     this.session = null;
-    this.newest = null;
+    this.arrived = null; // the run of segments that ends with the newest
+    this.segment_s = 0;
     this.early = [];
     this.said = "";
   }
 
   /** Take the ladder; what the manifest says is used where `options.ladder` is missing or has other rungs. */
   begin(bitrates_kbps, segment_s, duration_s) {
-    const chunk_s = segment_s || this.newest?.end_s - this.newest?.start_s;
+    const chunk_s = segment_s || this.segment_s;
     if (this.session || !(chunk_s > 0 && duration_s > 0)) return;
     const known = this.options.ladder, fits = known?.bitrates_kbps.length === bitrates_kbps.length;
     const ladder = fits ? known : { bitrates_kbps, chunk_s, chunks: Math.max(Math.round(duration_s / chunk_s), 1) };
@@ -28,7 +29,10 @@ class Pilot {
 
   /** A video segment has arrived: its rung, size, time from the request, and its place in the video. */
   downloaded(rung, size_bytes, download_ms, start_s, end_s) {
-    this.newest = { start_s, end_s };
+    // A busy player may have several segments still to append: what matters is where the run of them ends.
+    const follows = this.arrived && Math.abs(start_s - this.arrived.end_s) < GAP_S;
+    this.arrived = { start_s: follows ? this.arrived.start_s : start_s, end_s };
+    this.segment_s = end_s - start_s;
     const measured = { rung, size_bytes, download_ms };
     if (this.session) this.session.downloaded(measured);
     else this.early.push(measured);
@@ -38,8 +42,8 @@ class Pilot {
   choose(now_s, video_end_s, rungs) {
     if (!this.session) return Math.min(this.options.first_rung ?? 1, rungs - 1);
     let end_s = Math.max(video_end_s, now_s);
-    // The newest segment may have arrived and not be in the player's buffer yet.
-    if (this.newest && this.newest.start_s <= end_s + GAP_S) end_s = Math.max(end_s, this.newest.end_s);
+    // What has arrived may not be in the player's buffer yet.
+    if (this.arrived && this.arrived.start_s <= end_s + GAP_S) end_s = Math.max(end_s, this.arrived.end_s);
     const { chunk_s } = this.session.ladder, chunk = Math.round(end_s / chunk_s);
     const buffer_s = Math.min(end_s - now_s, this.options.buffer_s ?? 60);
     const decision = { ...this.session.choose(buffer_s, chunk), chunk, buffer_s };

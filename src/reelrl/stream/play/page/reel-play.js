@@ -43,6 +43,12 @@ async function exported(session, address) {
   };
 }
 
+/** The run of segments that have arrived, with one more: a busy player may have several of them still to append. */
+function extended(run, start_s, end_s) {
+  const follows = run && Math.abs(start_s - run.end_s) < GAP_S;
+  return { start_s: follows ? run.start_s : start_s, end_s };
+}
+
 /** One viewing from the first segment to the last. */
 class Viewing {
   constructor(session, video, choose) {
@@ -157,7 +163,7 @@ class Viewing {
     const { chunk_s } = this.session, rung = Number(request.representation.id);
     const segment = Math.round(request.startTime / chunk_s), ended = request.endDate ?? new Date();
     const download = { segment, rung, size_bytes, download_ms: Math.max(ended - request.startDate, 1), abandoned };
-    if (!abandoned) this.newest = { start_s: request.startTime, end_s: request.startTime + request.duration };
+    if (!abandoned) this.newest = extended(this.newest, request.startTime, request.startTime + request.duration);
     if (download.size_bytes > 0) this.pending.push(download);
     this.record.downloads.push({ ...download, at_s: this.now_s, buffer_s: this.buffer_s });
   }
