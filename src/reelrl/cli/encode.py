@@ -6,6 +6,8 @@ reel encode in.y4m -o out.mkv --bitrate 500 --compare                    and the
 reel encode in.y4m -o out.ivf --bitrate 500 --structure low_delay        no probe, within a second's buffer
 reel encode in.y4m -o out.mkv --crf 40                                   the bits of CRF 40, placed by the policy
 reel encode long.mkv -o out.mkv --bitrate 900 --workers 8 --resume       go on with an encode that was stopped
+reel encode in.y4m -o out.mkv --target vmaf=93                           a quality in every scene, with hardly a probe
+reel encode in.y4m -o out.mkv --size 700MB                               a size
 
 A policy is a controller's name, a run folder, a policy file or "package.module:Class". Output: .mkv .mp4 .webm .ivf.
 """
@@ -17,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import options, output
+from reelrl.cli import encode_target, options, output
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import Progress, duration
 from reelrl.storage.files import refuse_overwriting
@@ -42,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--bitrate", type=float, metavar="KBPS", help="kbit/s to meet")
     goal.add_argument("--crf", type=float, metavar="QP", help="spend what the encoder alone spends at this quality")
+    encode_target.add_arguments(parser, goal)
     add("--policy", metavar="WHAT", help="who decides (default rate-model; leaky-bucket in low delay)")
     add("--structure", choices=("random_access", "low_delay"), default="random_access", help="default random_access")
     add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
@@ -72,10 +75,16 @@ def run(args: argparse.Namespace) -> int:
 
     begin_s = time.monotonic()
     _check_output(Path(args.output))
+    encode_target.check_arguments(args)
     job, watch, carried = _job(args)
     # Before the first pass: a clip that is read and written at once would be lost.
     for path in (args.output, args.export_qpfile, args.export_zones, args.export_scenes):
         refuse_overwriting(path, *job.clip.files)
+    if args.target is not None:
+        found = encode_target.encode(watch.unwatched, job.settings, carried, args)
+        found["seconds"] = time.monotonic() - begin_s
+        output.as_json(found) if args.json else encode_target.show(found)
+        return 0
     policy = args.policy or DEFAULTS[args.structure]
     encode = _by_parts if _takes_parts(policy, args) else _in_one_piece
     facts: dict[str, Any] = {
@@ -214,7 +223,8 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress, Carried]:
     if args.crf is not None:
         qp, quarters = _quality(args.crf)
         settings = replace(settings, qp=qp, crf_quarters=quarters)
-    return EncodeJob(watch.clip, settings.for_clip(clip), args.bitrate, constant=low_delay), watch, carried
+    kbps = args.bitrate if args.size is None else encode_target.kbps_of_size(args.size, clip.duration_s)
+    return EncodeJob(watch.clip, settings.for_clip(clip), kbps, constant=low_delay), watch, carried
 
 
 def _quality(crf: float) -> tuple[int, int]:

@@ -5,6 +5,7 @@ reel train target films/ generated:street a.mkv --set scenes.scenes=8
 reel train target                               generated scenes, where there are no videos
 reel train target --resume runs/0007            go on where a run stopped
 reel evaluate target runs/0007                  on sources left out in turn
+reel encode in.mkv -o out.mkv --target vmaf=93 --model runs/0007
 
 Each scene is probed and encoded at two CRFs with preset 8, every second also with preset 4; `--set thorough=true` takes
 five and three, so that curves can be read off. Encodes are cached. Ctrl+C ends the training after the scene under way.
