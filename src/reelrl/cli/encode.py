@@ -49,7 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--structure", choices=("random_access", "low_delay"), default="random_access", help="default random_access")
     add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
     add("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
-    add("--workers", type=int, default=0, metavar="N", help="processes that code parts at once (default: all cores)")
+    add(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="code parts of the file side by side in N processes, 0 for all cores (default: one piece)",
+    )
     add("--resume", action="store_true", help="take over the parts that a stopped encode has finished")
     add(
         "--threads", type=int, default=1, metavar="N", help="of the encoder; more than 1 codes in one piece (default 1)"
@@ -103,11 +108,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _takes_parts(policy: str, args: argparse.Namespace) -> bool:
-    """Whether the clip is cut: not where a policy must see it all, nor where decisions are for a program that does."""
+    """Whether the clip is cut. Only when asked: budgets of parts miss the rate by more than one budget does."""
     from reelrl.encode.parts.whole import plans_by_probe
 
+    if args.workers is None and not args.resume:
+        return False
     exports = args.export_qpfile or args.export_zones or args.export_scenes
-    return args.structure == "random_access" and args.threads == 1 and not exports and plans_by_probe(policy)
+    whole = {
+        "low delay": args.structure != "random_access",
+        f"--threads {args.threads}": args.threads != 1,
+        "an export": exports,
+        f"--policy {policy}": not plans_by_probe(policy),
+    }
+    if any(whole.values()):
+        why = next(name for name, found in whole.items() if found)
+        raise ConfigError(f"{why} needs the file in one piece; leave --workers and --resume out")
+    return True
 
 
 def _by_parts(
@@ -121,7 +137,7 @@ def _by_parts(
     settings = replace(job.settings, recon=False, psnr=True)
     with PartsFolder(args.output, resume=args.resume) as folder:
         try:
-            encoded = encode_parts(PartsJob(clip, settings, job.kbps, policy, args.seed, args.workers), folder)
+            encoded = encode_parts(PartsJob(clip, settings, job.kbps, policy, args.seed, args.workers or 0), folder)
             left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
         except KeyboardInterrupt:
             if folder.finished:

@@ -73,7 +73,7 @@ def encode(clip: Clip, settings: EncoderSettings, carried: Carried, args: argpar
     if target.metric == "vmaf":
         vmaf_program()  # complain now, not at the first probe
     models, _ = find_models(args.model)
-    job = TargetJob(clip, replace(settings, recon=False, psnr=False), target, args.max_kbps, args.workers)
+    job = TargetJob(clip, replace(settings, recon=False, psnr=False), target, args.max_kbps, args.workers or 0)
     with PartsFolder(args.output, resume=args.resume) as folder:
         try:
             encoded = encode_to_target(job, models, folder)
