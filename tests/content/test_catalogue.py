@@ -116,12 +116,13 @@ def test_a_plain_folder_lists_its_videos_and_says_what_it_left_out(data: Path) -
     encode(data / "b.mkv", frames)
     write_video(data / "a_32x16_10.yuv", Clip.from_frames(frames, fps=10))
     encode(data / "deep.mkv", frames, pixel_format="yuv420p10le")
+    encode(data / "full.mkv", frames, pixel_format="yuv444p")
     (data / "notes.txt").write_text("not a video")
     found = [entry.clip for entry in catalogue()][len(STYLES) + len(GAMES) :]
-    assert [clip.name for clip in found] == ["a_32x16_10", "b"]
-    assert [len(clip) for clip in found] == [4, 4]
+    assert [(clip.name, clip.depth) for clip in found] == [("a_32x16_10", 8), ("b", 8), ("deep", 10)]
+    assert [len(clip) for clip in found] == [4, 4, 4]
     (reason,) = left_out()
-    assert "deep.mkv has pixel format yuv420p10le" in reason
+    assert "full.mkv has pixel format yuv444p" in reason
 
 
 def test_every_source_is_on_one_side() -> None:
