@@ -208,6 +208,7 @@ def start(folder: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", TRAINER, folder], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_and_resumed_equals_the_uninterrupted_run(new_run: Any) -> None:
     whole = new_run("whole")
     train_to_the_end(whole)

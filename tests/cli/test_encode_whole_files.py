@@ -25,6 +25,8 @@ from tests.waiting import HANG_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--crf", "50", "--preset", "13", "--policy", "crf-replay"]
 HDR10 = (
     "log-level=none:hdr10=1:colorprim=bt2020:transfer=smpte2084:colormatrix=bt2020nc:range=full:max-cll=1000,400:"
@@ -201,7 +203,6 @@ def test_a_disk_that_fills_at_ninety_percent_leaves_nothing(
     assert [path.name for path in folder.iterdir()] == ["small", "in.mkv"]
 
 
-@pytest.mark.slow
 def test_a_limit_on_file_size_ends_it_with_a_line_and_no_process_is_left(folder: Path) -> None:
     uncompressed(Path("in.mkv"))
     command = [sys.executable, "-m", "reelrl.cli.main", "encode", "in.mkv", "-o", "out.mkv", *QUICK]

@@ -18,6 +18,8 @@ from tests.stream.play.sites import make_site
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -47,7 +49,6 @@ def test_a_folder_without_a_manifest_names_the_command_that_makes_one(
     assert f"reel ladder FILE -o {tmp_path}" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_it_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     site, trace = make_site(tmp_path), tmp_path / "bus.json"
     write_trace(links()[0], trace)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 CONTAINERS = [".mkv", ".mp4", ".webm"]
 SCREEN = MasteringDisplay((0.68, 0.32), (0.265, 0.69), (0.15, 0.06), (0.3127, 0.329), (0.005, 1000.0))
 QUARTER_TURN = (0, -65536, 0, 65536, 0, 0, 0, 0, 1 << 30)

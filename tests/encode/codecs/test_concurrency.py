@@ -82,6 +82,7 @@ def test_other_threads_run_while_an_encoder_works(backend: str) -> None:
     assert counted > 10
 
 
+@pytest.mark.long
 def test_low_delay_sessions_do_not_lock_up_on_a_busy_machine() -> None:
     # Before reelrl.encode.codecs.resting_threads, 3 to 17 % of such sessions hung: 150 of them would have shown it.
     with busy_processes(2):

@@ -36,6 +36,8 @@ from tests.encode.makers import deep_scene, quantisers, scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 CUTS = (36, 90)
 FILM = concatenate([scene("street", 36), scene("talk", 54), scene("water", 30)], name="film").load()
 

@@ -21,6 +21,8 @@ from tests.encode.makers import scene
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 CLIP = concatenate([scene("street", 24, (96, 64)), scene("talk", 24, (96, 64))])
 SETTINGS = EncoderSettings(preset=12, rate_control="crf", structure="random_access", qp=40, keyint=161).for_clip(CLIP)
 PARTS = (VideoPart(0, 0, 24), VideoPart(1, 24, 24))
@@ -67,7 +69,6 @@ def test_a_part_that_is_there_is_found_and_a_damaged_one_is_not(tmp_path: Path) 
     assert finished(task) is None
 
 
-@pytest.mark.slow
 def test_worker_processes_write_the_same_parts(tmp_path: Path) -> None:
     here = [code_part(task) for task in tasks(tmp_path)]
     (tmp_path / "there").mkdir()

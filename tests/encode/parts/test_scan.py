@@ -15,6 +15,8 @@ from reelrl.encode.parts.scan import scan
 from reelrl.parallel import InProcess
 from tests.encode.makers import scene
 
+pytestmark = pytest.mark.slow
+
 STYLES = ("street", "pan", "water", "talk", "screen")
 SIZE = (352, 288)
 

@@ -19,6 +19,8 @@ from tests.encode.makers import scene
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SIZE = (128, 96)
 SHOTS = [scene(style, 36, SIZE) for style in ("street", "talk", "pan")]
 CLIP = concatenate(SHOTS)
@@ -46,7 +48,6 @@ def test_the_parts_are_the_scenes_and_share_the_budget(tmp_path: Path, clip: Cli
     assert talk < street < 3 * pan
 
 
-@pytest.mark.slow
 def test_the_same_bytes_whatever_the_number_of_workers(tmp_path: Path, clip: Clip) -> None:
     job = PartsJob(clip, SETTINGS, 150)
     streams = [

@@ -7,6 +7,8 @@ import pytest
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("text", "figure", "value"),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
 
+pytestmark = pytest.mark.slow
+
 SIZE = (192, 128)
 
 

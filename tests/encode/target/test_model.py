@@ -12,6 +12,8 @@ from reelrl.encode.target.lessons import PROBE, Lesson
 from reelrl.encode.target.model import CRFS, FigureModel, FileBelief, from_scale, to_scale
 from tests.encode.target.makers import lesson, lessons, vmaf_of
 
+pytestmark = pytest.mark.slow
+
 LEARNED = lessons(20)
 
 

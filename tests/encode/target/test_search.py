@@ -20,6 +20,8 @@ from tests.encode.target.makers import COSTS, lessons, vmaf_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 LEARNED = lessons(20)
 
 

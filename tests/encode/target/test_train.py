@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from reelrl.encode.target.lessons import Lesson
 
+pytestmark = pytest.mark.slow
+
 VIDEOS = [f"generated:{style}?size=128x96&frames=12&seed=1" for style in ("street", "talk", "noise")]
 QUICK = ["--set", "scenes.frames=12", "--set", "thorough=true"]
 
@@ -53,7 +55,6 @@ def test_a_folder_without_videos_is_refused(tmp_path: Path) -> None:
     assert len(videos_in([])) > 10
 
 
-@pytest.mark.slow
 def test_a_training_that_was_stopped_goes_on_and_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

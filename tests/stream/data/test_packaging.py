@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from reelrl.stream.data.ladders import Ladder
 
+pytestmark = pytest.mark.slow
+
 SEGMENT_FRAMES, SEGMENTS = 6, 4
 QUICK = LadderSettings(qps=(55, 25), segment_s=1.0, preset=12)
 

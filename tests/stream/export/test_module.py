@@ -21,6 +21,8 @@ from tests.stream.export.javascript import run_module
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 2e-4  # of scores: Python adds in float32, JavaScript in float64
 REPLAY = """
     return given.map(({ladder, wishes, states}) => {
@@ -106,13 +108,11 @@ def assert_same_decisions(name: str, sessions: list[dict[str, Any]], folder: Pat
     return total
 
 
-@pytest.mark.slow
 def test_the_policy_for_six_rungs_decides_as_in_python(tmp_path: Path) -> None:
     sessions = recorded("ppo", nominal_ladder(), traces=20)
     assert assert_same_decisions("ppo", sessions, tmp_path) > 900
 
 
-@pytest.mark.slow
 def test_the_policy_for_any_ladder_decides_as_in_python(tmp_path: Path) -> None:
     sessions = [
         *recorded("scalefree", nominal_ladder(), traces=8),
@@ -126,7 +126,6 @@ def test_the_policy_for_any_ladder_decides_as_in_python(tmp_path: Path) -> None:
     assert assert_same_decisions("scalefree", sessions, tmp_path) > 1500
 
 
-@pytest.mark.slow
 def test_measurements_become_the_environments_states(tmp_path: Path) -> None:
     ladder = varied([200.0 * 1.5**n for n in range(9)], 4.0, 40, seed=5)
     env = ABREnv(mobile_trace(np.random.default_rng(1), mean_kbps=2000.0, duration_s=300), ladder, state="wide")

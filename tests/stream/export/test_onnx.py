@@ -15,6 +15,8 @@ from reelrl.stream.scalefree.features import AHEAD, HISTORY, MEMORY, Offer, Play
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 
@@ -25,7 +27,6 @@ def loaded(name: str) -> tuple[Any, Callable[..., np.ndarray]]:
     return controller.policy, lambda **given: session.run(None, {key: value.numpy() for key, value in given.items()})[0]
 
 
-@pytest.mark.slow
 def test_the_policy_for_six_rungs() -> None:
     policy, scores = loaded("ppo")
     torch.manual_seed(0)
@@ -35,7 +36,6 @@ def test_the_policy_for_six_rungs() -> None:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rungs", [2, 6, 11])
 def test_the_policy_for_any_ladder(rungs: int) -> None:
     policy, scores = loaded("scalefree")

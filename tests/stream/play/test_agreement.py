@@ -14,6 +14,8 @@ from tests.stream.play.sites import make_site
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 def viewing(qoe: float, predicted: float) -> Watched:
     return Watched("bola", "bus", qoe, 0.0, 0, 500.0, predicted, predicted - 0.5, 0.0, {})

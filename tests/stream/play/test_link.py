@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SLOTS = Trace.from_slots("slots", [400, 300, 200, 500], [900, 0, 2400, 300], [30, 10, 60, 20])
 
 
@@ -77,7 +79,6 @@ def server(tmp_path: Path) -> Iterator[PlayServer]:
         yield running
 
 
-@pytest.mark.slow
 def test_measured_downloads_are_within_a_few_per_cent_of_the_rule(server: PlayServer) -> None:
     sizes = (120_000, 60_000)
     errors = []

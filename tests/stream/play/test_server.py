@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SLOW = Trace.from_slots("slow", [1000], [80], [0])
 DOWNLOAD = {"segment": 0, "rung": 1, "size_bytes": 60_000, "download_ms": 800.0}
 REPORT = {"segment": 1, "buffer_s": 1.0, "downloads": [DOWNLOAD]}
@@ -280,7 +282,6 @@ def test_sessions_expire_and_their_number_is_limited(monkeypatch: pytest.MonkeyP
 LONG = ("Content-Type: application/json", "Content-Length: 1000")
 
 
-@pytest.mark.slow
 def test_memory_stays_flat_under_abuse_and_nothing_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     process = psutil.Process()
     with PlayServer(Show(folder=folder, controllers={"bola": Bola()}, traces=(SLOW,)), 0) as running:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from reelrl.stream.controllers.protocol import Controller
 
+pytestmark = pytest.mark.slow
+
 ONE_PLAYER = "scalefree for one player"
 LADDER = bumpy_ladder(chunks=16)
 VIDEO = LADDER.video()
