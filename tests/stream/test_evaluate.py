@@ -186,3 +186,9 @@ def test_two_contestants_of_one_name_are_refused() -> None:
 
 def test_what_version_0_1_called_a_contestant_is_still_there() -> None:
     assert Contender is Contestant
+
+
+def test_a_label_with_arguments_is_refused() -> None:
+    with pytest.raises(ConfigError, match="leave its brackets out"):
+        Contestant.parse("scalefree(1)=policy.safetensors")
+    assert Contestant.parse("mine=a.safetensors,bba(5,10)").members == ("a.safetensors", "bba(5,10)")

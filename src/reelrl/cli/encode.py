@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import encode_target, options, output
+from reelrl.cli.kept_parts import kept_parts
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import Progress, duration
 from reelrl.storage.files import refuse_overwriting
@@ -130,20 +131,13 @@ def _by_parts(
     job: EncodeJob, policy: str, args: argparse.Namespace, watch: _ReadProgress, carried: Carried
 ) -> dict[str, Any]:
     from reelrl.content.write.video import write_bitstream
-    from reelrl.encode.parts.folder import PartsFolder
     from reelrl.encode.parts.whole import PartsJob, encode_parts
 
     clip = watch.unwatched  # worker processes read it for themselves
     settings = replace(job.settings, recon=False, psnr=True)
-    with PartsFolder(args.output, resume=args.resume) as folder:
-        try:
-            encoded = encode_parts(PartsJob(clip, settings, job.kbps, policy, args.seed, args.workers or 0), folder)
-            left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
-        except KeyboardInterrupt:
-            if folder.finished:
-                output.note("kept", folder.path, f"{folder.finished} finished parts", "go on with --resume")
-            raise
-        folder.remove()
+    with kept_parts(args) as folder:
+        encoded = encode_parts(PartsJob(clip, settings, job.kbps, policy, args.seed, args.workers or 0), folder)
+        left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
     return {
         "passes": encoded.passes,
         "parts": len(encoded.parts),

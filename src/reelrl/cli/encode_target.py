@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import output
+from reelrl.cli.kept_parts import kept_parts
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import duration
 
@@ -64,7 +65,6 @@ def encode(clip: Clip, settings: EncoderSettings, carried: Carried, args: argpar
     """Search, encode, write; and what there is to say about it."""
     from reelrl.content.quality import vmaf_program
     from reelrl.content.write.video import write_bitstream
-    from reelrl.encode.parts.folder import PartsFolder
     from reelrl.encode.target.goal import QualityTarget
     from reelrl.encode.target.model_file import find_models
     from reelrl.encode.target.whole import TargetJob, encode_to_target, verify
@@ -74,15 +74,9 @@ def encode(clip: Clip, settings: EncoderSettings, carried: Carried, args: argpar
         vmaf_program()  # complain now, not at the first probe
     models, _ = find_models(args.model)
     job = TargetJob(clip, replace(settings, recon=False, psnr=False), target, args.max_kbps, args.workers or 0)
-    with PartsFolder(args.output, resume=args.resume) as folder:
-        try:
-            encoded = encode_to_target(job, models, folder)
-            left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
-        except KeyboardInterrupt:
-            if folder.finished:
-                output.note("kept", folder.path, f"{folder.finished} finished parts", "go on with --resume")
-            raise
-        folder.remove()
+    with kept_parts(args) as folder:
+        encoded = encode_to_target(job, models, folder)
+        left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
     got = verify(clip, Path(args.output), encoded.parts, target) if args.verify else None
     return {
         "output": args.output,

@@ -36,6 +36,8 @@ class Contestant:
     def parse(text: str) -> Contestant:
         """`bba(5,10)`, `runs/0007`, or `name=runs/0007,runs/0008` for several seeds of one training."""
         name, equals, rest = text.partition("=")
+        if equals and "(" in name:
+            raise ConfigError(f"{text}: before = stands a label, whose arguments would be lost; leave its brackets out")
         # Commas within brackets belong to a controller's arguments.
         return Contestant(name, tuple(re.split(r",(?![^(]*\))", rest))) if equals else Contestant(text, (text,))
 

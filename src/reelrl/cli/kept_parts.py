@@ -1,0 +1,29 @@
+"""The folder in which finished parts of an encode wait: removed when all is written, named after an interrupt."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from reelrl.cli import output
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from reelrl.encode.parts.folder import PartsFolder
+
+
+@contextmanager
+def kept_parts(args: argparse.Namespace) -> Iterator[PartsFolder]:
+    """The folder beside `args.output`; inside, parts are coded and the output is written."""
+    from reelrl.encode.parts.folder import PartsFolder
+
+    with PartsFolder(args.output, resume=args.resume) as folder:
+        try:
+            yield folder
+        except KeyboardInterrupt:
+            if folder.finished:
+                output.note("kept", folder.path, f"{folder.finished} finished parts", "go on with --resume")
+            raise
+        folder.remove()
