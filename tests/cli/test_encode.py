@@ -204,5 +204,7 @@ def test_what_needs_one_piece_is_not_coded_in_parts(capsys: pytest.CaptureFixtur
     command = ["encode", "in.y4m", "-o", "out.mkv", *QUICK, "--workers", "1"]
     assert main([*command, "--structure", "low_delay"]) == 1
     assert "low delay needs the file in one piece; leave --workers and --resume out" in capsys.readouterr().err
+    assert main([*command[:-1], "-3"]) == 1
+    assert "--workers -3; use 1 or more, or 0 for one per core" in capsys.readouterr().err
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["parts"] == 1

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from reelrl.cli import output
+from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +20,8 @@ def kept_parts(args: argparse.Namespace) -> Iterator[PartsFolder]:
     """The folder beside `args.output`; inside, parts are coded and the output is written."""
     from reelrl.encode.parts.folder import PartsFolder
 
+    if (args.workers or 0) < 0:
+        raise ConfigError(f"--workers {args.workers}; use 1 or more, or 0 for one per core")
     with PartsFolder(args.output, resume=args.resume) as folder:
         try:
             yield folder
