@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "settings": set(),
     "runs": set(),
     "storage": set(),
+    "parallel": set(),
     "content": set(),
     "agents": set(),
     "report": {"content"},
@@ -33,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 # Folders that belong to the base, as its single files do.
-BASE = {"", "settings", "runs", "storage"}
+BASE = {"", "settings", "runs", "storage", "parallel"}
 
 # Heavy or optional package -> folders that own it.
 OWNERS: dict[str, set[str]] = {
@@ -48,7 +49,8 @@ OWNERS: dict[str, set[str]] = {
     "onnx": {"stream"},
     "pettingzoo": {"act"},
     "playwright": set(),
-    "ray": {"agents", ""},
+    "optuna": {"runs"},
+    "ray": {"agents", "parallel"},
     "stable_baselines3": {"agents"},
     "starlette": {"stream"},
     "torch": {"agents", "stream", "see", "act"},

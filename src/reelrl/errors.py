@@ -67,6 +67,8 @@ EXTRAS = {
     "starlette": ("starlette", "play"),
     "uvicorn": ("uvicorn", "play"),
     "onnx": ("onnx", "onnx"),
+    "ray": ("ray", "ray"),
+    "optuna": ("optuna", "sweep"),
 }
 
 

@@ -102,6 +102,11 @@ VIDEO_WRITERS: dict[str, str] = {
     "lossless": "reelrl.content.write.lossless:LosslessWriter",
 }
 
+# What a machine must have in common with another one for both to make the same bytes: functions without arguments.
+MACHINE_FACTS: dict[str, str] = {
+    "encoders": "reelrl.encode.codecs.machine_facts:encoder_facts",
+}
+
 # Where modules lay that files of version 0.1 may name (`state: reelrl.encode.states:NaiveState`).
 FORMER_MODULES: dict[str, str] = {
     "reelrl.act.doom_feed": "reelrl.act.doom.feed",
@@ -146,6 +151,7 @@ TABLES: dict[str, Mapping[str, str]] = {
     "feed": FEEDS,
     "recipe": RECIPES,
     "video": VIDEO_WRITERS,
+    "machine fact": MACHINE_FACTS,
 }
 
 

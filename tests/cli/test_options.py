@@ -9,6 +9,7 @@ import pytest
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
+from reelrl.parallel import WorkPlace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,17 +79,32 @@ def test_the_next_command_can_be_typed_where_the_shell_does_not_find_reel(
     assert capsys.readouterr().out == "next   .venv/bin/reel clips\n"
 
 
-@pytest.mark.parametrize(("arguments", "jobs"), [([], 0), (["--jobs", "0"], 0), (["--jobs", "3"], 3)])
+@pytest.mark.parametrize(("arguments", "jobs"), [([], 0), (["--jobs", "0"], 0), (["--workers", "3"], 3)])
 def test_jobs_are_all_cores_unless_said_otherwise(arguments: list[str], jobs: int) -> None:
     parser = argparse.ArgumentParser()
-    options.add_jobs(parser)
+    options.add_workers(parser)
     assert parser.parse_args(arguments).jobs == jobs
 
 
 @pytest.mark.parametrize("wrong", ["-1", "many"])
 def test_jobs_that_cannot_be_are_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    options.add_jobs(parser)
+    options.add_workers(parser)
     with pytest.raises(SystemExit):
         parser.parse_args([f"--jobs={wrong}"])
-    assert f"{wrong!r} is no number of jobs; give 1 or more, or 0" in capsys.readouterr().err
+    assert f"{wrong!r} is no number of workers; give 1 or more, or 0" in capsys.readouterr().err
+
+
+def test_a_cluster_takes_all_its_cores_unless_a_number_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELRL_RAY", "host:6379")
+    parser = argparse.ArgumentParser()
+    options.add_workers(parser, 1)
+    args = parser.parse_args([])
+    assert options.work_place(args, parser) == WorkPlace("host:6379")
+    assert args.jobs == 0
+    args = parser.parse_args(["--ray", "auto", "--workers", "3", "--deadline", "60"])
+    assert options.work_place(args, parser) == WorkPlace("auto", 60.0)
+    assert args.jobs == 3
+    args = parser.parse_args(["--ray="])
+    assert options.work_place(args, parser) == WorkPlace()
+    assert args.jobs == 1

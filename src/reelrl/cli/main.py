@@ -16,6 +16,7 @@ from reelrl import __version__
 from reelrl.errors import ReelError, missing_extra
 from reelrl.file_trust import trusting_files
 from reelrl.names import did_you_mean
+from reelrl.parallel.place import working_at
 from reelrl.runs.interrupts import Interrupted, sigterm_is_ctrl_c
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init doom": ("reelrl.cli.doom.init", "write the files of a Doom training, to edit"),
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
     "play": ("reelrl.cli.play", "watch a ladder in a browser over a recorded network, a controller deciding"),
+    "sweep": ("reelrl.cli.sweep", "search the settings of a training, one trial after or beside another"),
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
     "train abr": ("reelrl.cli.train.abr", "train a bitrate controller for streaming"),
     "train autoencoder": ("reelrl.cli.train.autoencoder", "train an autoencoder that learns while it watches"),
@@ -119,6 +121,8 @@ def _dispatch(arguments: list[str]) -> int:
     command = _find(arguments)
     if command is None:
         return _without_command(arguments)
+    from reelrl.cli import options
+
     module = importlib.import_module(COMMANDS[command][0])
     parser = argparse.ArgumentParser(
         prog=f"reel {command}",
@@ -134,7 +138,7 @@ def _dispatch(arguments: list[str]) -> int:
         parsed = parser.parse_args(with_dashes(arguments[len(command.split()) :]))
     except SystemExit as stop:  # argparse exits by itself; callers of `main` want a number
         return int(stop.code or 0)
-    with trusting_files(parsed.trust):
+    with trusting_files(parsed.trust), working_at(options.work_place(parsed, parser)):
         status = module.run(parsed)
     sys.stdout.flush()
     return DONE if status is None else int(status)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, TypeVar
 
 from reelrl.cli import output
 from reelrl.errors import ConfigError
+from reelrl.parallel.place import WorkPlace
 from reelrl.settings import config
 
 if TYPE_CHECKING:
@@ -43,10 +45,37 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="where all chance comes from (default 0)")
 
 
-def add_jobs(parser: argparse.ArgumentParser, default: int = 0, what: str = "processes") -> None:
-    """`--jobs N` for `parallel.executor`; 0 is one per core."""
+def add_workers(
+    parser: argparse.ArgumentParser, default: int = 0, what: str = "processes", *, cluster: bool = True
+) -> None:
+    """`--workers N` for `parallel.executor`, as `args.jobs`; 0 is one per core. With `cluster`, where they work."""
     default_text = "default: one per core" if default == 0 else f"0: one per core; default {default}"
-    parser.add_argument("--jobs", type=_jobs, default=default, metavar="N", help=f"{what} ({default_text})")
+    parser.add_argument(
+        "--workers", "--jobs", dest="jobs", type=_jobs, default=default, metavar="N", help=f"{what} ({default_text})"
+    )
+    if cluster:
+        add_cluster(parser)
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """`--ray ADDRESS` and `--deadline S`; `work_place` reads them."""
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        default=os.environ.get("REELRL_RAY", ""),
+        help="work on a Ray cluster: auto, HOST:PORT, ray://HOST:PORT, or local (default: REELRL_RAY, else none)",
+    )
+    parser.add_argument(
+        "--deadline", type=float, metavar="S", help="end the worker of a task that takes longer (default: never)"
+    )
+
+
+def work_place(args: argparse.Namespace, parser: argparse.ArgumentParser) -> WorkPlace:
+    """Where a command's tasks are done; on a cluster all its cores work, unless a number was given."""
+    place = WorkPlace(getattr(args, "ray", ""), getattr(args, "deadline", None))
+    if place.ray and getattr(args, "jobs", 0) == parser.get_default("jobs"):
+        args.jobs = 0
+    return place
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +84,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def _jobs(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of jobs; give 1 or more, or 0 for one per core")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of workers; give 1 or more, or 0 for one per core")
     return int(text)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.content.frame import Frame, check_depth, check_size
 from reelrl.errors import ConfigError, ContentError
+from reelrl.storage.travelling_file import TravellingFile
 
 if TYPE_CHECKING:
     from reelrl.content.read.video import VideoReader
@@ -109,7 +110,9 @@ class Clip:
             frame_count=frame_count,
             source=source or Path(path).stem,
             licence_class=licence_class,
-            start_reading=partial(_read_file, str(path), (width, height), fps, frame_count, depth, convert_420),
+            start_reading=partial(
+                _read_file, TravellingFile(path), (width, height), fps, frame_count, depth, convert_420
+            ),
             files=(Path(path),),
             depth=depth,
         )

@@ -5,6 +5,9 @@
 A file is the result's bytes followed by their SHA-256, so that a damaged one is noticed and made anew. Processes that
 make the same result at once do the work twice and never see half a file. Where nothing can be written the first
 failure is a warning, and the result is made each time.
+
+A machine that works for another one may have a cache of its own. There `second_home` says where results are looked for
+and stored besides.
 """
 
 from __future__ import annotations
@@ -14,17 +17,19 @@ import io
 import json
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 
 from reelrl.errors import ContentError
-from reelrl.storage.files import writable_folder, write_atomic
+from reelrl.storage.files import cache_dir, writable_folder, write_atomic
 from reelrl.storage.regular_files import RESULT_BYTES, own_path, read_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -35,6 +40,28 @@ _DIGEST_BYTES = 32
 # What reading bytes of another version, or somebody else's, may end in.
 _FOREIGN = (ValueError, TypeError, KeyError, EOFError, OSError, BadZipFile)
 _warned: set[Path] = set()  # folders that could not be written to
+
+
+class ResultStore(Protocol):
+    """Results by their path below the cache's folder."""
+
+    def load(self, name: str) -> bytes | None: ...
+
+    def store(self, name: str, data: bytes) -> None: ...
+
+
+_second_home: ResultStore | None = None
+
+
+@contextmanager
+def second_home(results: ResultStore | None) -> Iterator[None]:
+    """Results that are not cached here are looked for there; what is stored here is stored there too."""
+    global _second_home
+    before, _second_home = _second_home, results
+    try:
+        yield
+    finally:
+        _second_home = before
 
 
 @dataclass(frozen=True)
@@ -68,6 +95,22 @@ def key_of(facts: Any, digits: int = 32) -> str:
 
 def load(path: Path) -> bytes | None:
     """What was stored at `path`, or None where there is nothing, a damaged file, or no regular one."""
+    body = _load_here(path)
+    if body is None and _second_home is not None and path.is_relative_to(cache_dir()):
+        body = _second_home.load(path.relative_to(cache_dir()).as_posix())
+        if body is not None:
+            _store_here(path, body)
+    return body
+
+
+def store(path: Path, data: bytes) -> None:
+    """Store `data` at `path`, if the disk allows."""
+    _store_here(path, data)
+    if _second_home is not None and path.is_relative_to(cache_dir()):
+        _second_home.store(path.relative_to(cache_dir()).as_posix(), data)
+
+
+def _load_here(path: Path) -> bytes | None:
     try:
         data = read_regular(path, RESULT_BYTES)
     except OSError:
@@ -76,8 +119,7 @@ def load(path: Path) -> bytes | None:
     return body if hashlib.sha256(body).digest() == digest else None
 
 
-def store(path: Path, data: bytes) -> None:
-    """Store `data` at `path`, if the disk allows."""
+def _store_here(path: Path, data: bytes) -> None:
     try:
         writable_folder(path.parent)
         write_atomic(own_path(path), data + hashlib.sha256(data).digest())
@@ -85,7 +127,7 @@ def store(path: Path, data: bytes) -> None:
         if path.parent not in _warned:
             _warned.add(path.parent)
             warnings.warn(
-                f"results are not cached in {path.parent} but computed each time: {error}", RuntimeWarning, stacklevel=3
+                f"results are not cached in {path.parent} but computed each time: {error}", RuntimeWarning, stacklevel=4
             )
 
 

@@ -1,7 +1,7 @@
 """Does the cross-ego term help a team to learn? Train with several weights of it, play the same matches, compare.
 
 reel compare doom --contrastive-weight 0 1 --seeds 3 --frames 12000
-reel compare doom --contrastive-weight 0 0.3 3 --set task.num_players=4 --jobs 4 -o ablation.json
+reel compare doom --contrastive-weight 0 0.3 3 --set task.num_players=4 --workers 4 -o ablation.json
 
 Weights are compared with the first one, seed by seed: equal seeds begin with equal networks and matches. Intervals are
 Student's over seeds. Runs that are there are used, and unfinished ones resumed: the same command goes on where it
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
     add("--output-dir", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs are kept (default runs)")
     add("-o", "--out", type=Path, metavar="FILE", help="also write the figures there (JSON)")
-    options.add_jobs(parser, 1, "trainings, then matches, at the same time")
+    options.add_workers(parser, 1, "trainings, then matches, at the same time", cluster=False)
     options.add_seed(parser)
 
 

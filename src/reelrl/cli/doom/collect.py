@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--resolution", default="RES_256X192", metavar="NAME", help="of the views (default RES_256X192)")
     add("--video", default="av1", help="av1 (small) or lossless (bit for bit) (default av1)")
-    options.add_jobs(parser, 1, "matches played at the same time")
+    options.add_workers(parser, 1, "matches played at the same time", cluster=False)
     add("--check", metavar="DATA", help="read a folder instead, and compare every file with its checksum")
     options.add_seed(parser)
 

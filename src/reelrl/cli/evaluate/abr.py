@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--buffer", type=float, metavar="S", help="how far ahead players download (default 60; live: a few seconds)"
     )
     parser.add_argument("--noise", action="store_true", help="vary download times by 10 percent")
-    options.add_jobs(parser)
+    options.add_workers(parser)
     parser.add_argument("-o", "--out", default="runs/evaluate-abr", metavar="FOLDER", help="where results go")
     parser.add_argument("--note", default="", help="a word for the log of runs on test traces")
     parser.add_argument(

@@ -35,7 +35,7 @@ def add_arguments(
     add("--qps", default=qps, help=qps_help)
     add("--frames", type=int, default=frames, metavar="N", help=f"of each clip (default {frames or 'all'})")
     add("--method", default="pchip", help="between points: pchip (default) or akima")
-    options.add_jobs(parser)
+    options.add_workers(parser)
     add("--out", default=f"runs/evaluate-{problem}", metavar="FOLDER", help="where results go")
     options.add_seed(parser)
     options.add_json(parser)

@@ -1,7 +1,7 @@
 """Compare trained teams with chance and with a simple rule, in the same matches.
 
 reel evaluate doom runs/0007
-reel evaluate doom runs/0007 runs/0008 runs/0009 --episodes 20 --jobs 4
+reel evaluate doom runs/0007 runs/0008 runs/0009 --episodes 20 --workers 4
 
 Every team plays the same seeds. Given several runs (seeds of one training), the trained team's figure is over all of
 their episodes. Intervals are 95 % bootstrap; the last column is the difference from chance on the same matches. Writes
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--greedy", action="store_true", help="trained players take the best action, not a draw")
     add("-o", "--out", default="runs/evaluate-doom", metavar="FOLDER", help="where results go")
     # A match of two players keeps two cores busy already.
-    options.add_jobs(parser, 1, "matches played at the same time")
+    options.add_workers(parser, 1, "matches played at the same time")
     options.add_seed(parser)
     options.add_json(parser)
 

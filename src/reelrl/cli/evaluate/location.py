@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--out", default="runs/evaluate-location", metavar="FOLDER", help="where results go")
     add("--device", metavar="NAME", help="where frozen encoders look at videos: cpu or cuda (default: a GPU, if any)")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads (default 1)")
-    options.add_jobs(parser, 1, "contestants that answer at the same time")
+    options.add_workers(parser, 1, "contestants that answer at the same time", cluster=False)
     options.add_json(parser)
 
 

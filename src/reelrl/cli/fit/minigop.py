@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", type=int, default=8, help="the encoder's speed preset (default 8)")
     parser.add_argument("--keyint", type=int, default=161, metavar="N", help="frames between key frames (default 161)")
     parser.add_argument("--ridge", type=float, default=1.0, metavar="R", help="pull of weights to zero (default 1)")
-    options.add_jobs(parser)
+    options.add_workers(parser)
     options.add_json(parser)
 
 

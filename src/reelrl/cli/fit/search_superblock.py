@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frames", type=int, default=8, metavar="N", help="of each window (default 8)")
     parser.add_argument("--refinements", type=int, default=30, metavar="N", help="encodes per metric (default 30)")
     parser.add_argument("--policies", nargs="+", default=[], metavar="FILE", help="fitted policies to compare")
-    options.add_jobs(parser)
+    options.add_workers(parser)
     parser.add_argument("--out", metavar="FILE", help="write the results there as JSON")
     options.add_json(parser)
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qps", default="30,36,42,48", help="each clip takes two of them (default 30,36,42,48)")
     parser.add_argument("--population", type=int, default=8, metavar="N", help="policies per generation (default 8)")
     parser.add_argument("--generations", type=int, default=6, metavar="N", help="default 6")
-    options.add_jobs(parser)
+    options.add_workers(parser)
     options.add_seed(parser)
     options.add_json(parser)
 

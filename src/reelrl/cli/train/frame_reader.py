@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_settings(parser)
     training.add_arguments(parser)
     add("--device", metavar="NAME", help="cpu or cuda (default: a GPU where there is one)")
-    options.add_jobs(parser, 1, "processes that decode videos")
+    options.add_workers(parser, 1, "processes that decode videos", cluster=False)
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
 

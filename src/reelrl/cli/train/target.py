@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("videos", nargs="*", metavar="FOLDER", help="folders, files or recipes (default: generated)")
     options.add_settings(parser)
     training.add_arguments(parser)
-    options.add_jobs(parser, 1, "processes that encode")
+    options.add_workers(parser, 1, "processes that encode")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.errors import ConfigError, MissingExtra, WorkerError
-from reelrl.parallel import InProcess, Threads, Workers, cores, executor
+from reelrl.parallel import InProcess, Threads, WorkPlace, cores, executor, working_at
+from reelrl.parallel.place import work_place
+from reelrl.parallel.worker_processes import Workers
 from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ def test_a_loop_that_is_left_ends_what_is_at_work() -> None:
 @posix
 def test_a_killed_worker_is_an_error_in_words() -> None:
     with executor(2) as work:
-        with pytest.raises(WorkerError, match=r"middle of a task \(exit status -9\).*fewer --jobs") as caught:
+        with pytest.raises(WorkerError, match=r"middle of a task \(exit status -9\).*fewer --workers") as caught:
             list(work.map(die, range(3)))
         assert caught.value.__notes__ == ["task: 1"]
         assert list(work.map(double, range(2))) == [0, 2]
@@ -206,3 +208,43 @@ def _is_there(number: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def hang_once(mark: Path) -> str:
+    if not mark.exists():
+        mark.touch()
+        time.sleep(3600)
+    return mark.name
+
+
+@posix
+def test_a_task_past_its_deadline_is_ended_with_its_worker(tmp_path: Path) -> None:
+    with working_at(WorkPlace(deadline_s=20.0)):
+        with executor(1) as work:
+            assert isinstance(work, Workers)  # a task of this very process could not be ended
+            assert list(work.map(double, [3])) == [6]
+        with executor(2) as work:
+            work.deadline_s = 1.0  # type: ignore[attr-defined]  # the first of these have long started Python
+            with pytest.raises(WorkerError, match=r"not done after its deadline of 1 s .*--deadline") as caught:
+                list(work.map(hang_once, [tmp_path / "a"], name=lambda mark: mark.name))
+            assert caught.value.__notes__ == ["task: a"]
+        with executor(2, restarts=1) as work:
+            work.deadline_s = 5.0  # type: ignore[attr-defined]
+            assert list(work.map(hang_once, [tmp_path / "b", tmp_path / "c"])) == ["b", "c"]
+    with pytest.raises(ConfigError, match="deadline = 0 s; use more than 0"):
+        WorkPlace(deadline_s=0.0)
+
+
+def test_a_place_is_said_once_and_its_workers_stay_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELRL_RAY", "somewhere:1")
+    assert work_place() == WorkPlace("somewhere:1")
+    with working_at(WorkPlace()):
+        assert work_place() == WorkPlace()
+        assert isinstance(executor(1), InProcess)
+        with executor(2) as work:
+            assert set(work.map(place_of_worker, range(2))) == {WorkPlace()}
+    assert work_place() == WorkPlace("somewhere:1")
+
+
+def place_of_worker(_: int) -> WorkPlace:
+    return work_place()

@@ -1,0 +1,6 @@
+"""One executor of plain tasks and records, in one of three places: this process, worker processes, a Ray cluster."""
+
+from reelrl.parallel.executor import Executor, InProcess, Threads, cores, executor
+from reelrl.parallel.place import WorkPlace, working_at
+
+__all__ = ["Executor", "InProcess", "Threads", "WorkPlace", "cores", "executor", "working_at"]

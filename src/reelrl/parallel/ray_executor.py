@@ -1,0 +1,127 @@
+"""The executor whose workers are those of a Ray cluster.
+
+Ray schedules, moves objects and says who died; here is only what the other executors promise too: order, errors that
+name their task, a bounded number of tasks under way, and nothing left at work. A task whose worker or node died is
+begun again elsewhere: tasks can be repeated, their results are cached by content.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from reelrl.errors import WorkerError
+from reelrl.file_trust import files_are_trusted
+from reelrl.parallel.executor import Executor, TaskOutcome
+from reelrl.parallel.parcels import Parcel, Sender
+from reelrl.parallel.ray_connection import NODE_LABEL, connect
+from reelrl.parallel.ray_node import Orders, do_task
+from reelrl.parallel.task import answer_of
+from reelrl.storage.files import cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+RESTARTS = 3
+"""How often a task is begun again whose worker or node died; a poisonous one must come to an end."""
+GRACE_S = 2.0
+"""So long a cancelled task may take to close what it has open, before its worker is killed."""
+WAIT_S = 1.0
+
+
+class RayCluster(Executor):
+    """Tasks on the nodes of a cluster, one core each; `jobs` at the same time, 0: one per core of the cluster."""
+
+    def __init__(self, address: str, jobs: int = 0, restarts: int = 0, deadline_s: float | None = None) -> None:
+        self.jobs, self.restarts, self.deadline_s = jobs, max(restarts, RESTARTS), deadline_s
+        self._connection = connect(address)
+        self._orders = Orders(
+            files_are_trusted(), deadline_s, str(cache_dir()), self._connection.cache_id, self._connection.keeper
+        )
+
+    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
+        import ray
+
+        sender = Sender(ray.put)
+        waiting, lost, failed = deque(range(len(tasks))), Counter[int](), False
+        running: dict[Any, tuple[int, Parcel]] = {}
+        try:
+            while running or (waiting and not failed):
+                while waiting and not failed and len(running) < self._room():
+                    place = waiting.popleft()
+                    try:
+                        parcel = sender.pack(function, tasks[place])
+                    except ray.exceptions.ObjectStoreFullError as full:
+                        waiting.appendleft(place)
+                        if not running:
+                            raise WorkerError(f"{_FULL}: {full}") from full
+                        break  # tasks that end make room
+                    except Exception as error:  # noqa: BLE001  whatever a task's own pickling raises
+                        failed = True
+                        yield TaskOutcome(place, None, error)
+                        continue
+                    running[self._begin(parcel)] = place, parcel
+                for answered in ray.wait(list(running), num_returns=1, timeout=WAIT_S)[0] if running else ():
+                    place, parcel = running.pop(answered)
+                    sender.release(parcel)
+                    try:
+                        answer = ray.get(answered)
+                    except ray.exceptions.RayError as gone:
+                        lost[place] += 1
+                        if lost[place] <= self.restarts and not failed:
+                            waiting.appendleft(place)
+                        else:
+                            failed = True
+                            yield TaskOutcome(place, None, self._lost(gone, lost[place]))
+                        continue
+                    if isinstance(answer, str):
+                        sender.send_file(answer)
+                        waiting.appendleft(place)
+                        continue
+                    outcome = TaskOutcome(place, *answer_of(answer))
+                    failed = failed or outcome.error is not None
+                    yield outcome
+        finally:
+            _cancel(list(running))
+
+    def _room(self) -> int:
+        """Tasks that may be under way: twice as many as cores, so that a core has its next task when it ends one."""
+        cores = sum(node.cpus for node in self._connection.nodes().values())
+        return min(self.jobs, cores) if self.jobs else 2 * cores
+
+    def _begin(self, parcel: Parcel) -> Any:
+        import ray
+
+        # Without blanks: Ray 2.60 takes one for a part of the id, and its process ends.
+        nodes = ",".join(sorted(self._connection.nodes()))
+        remote = ray.remote(do_task).options(
+            num_cpus=1, max_retries=0, label_selector={NODE_LABEL: f"in({nodes})"}, name="reelrl"
+        )
+        return remote.remote(parcel.body, parcel.arrays, parcel.files, self._orders)
+
+    def _lost(self, gone: Exception, times: int) -> WorkerError:
+        deadline = f" or passed its deadline of {self.deadline_s:g} s" if self.deadline_s else ""
+        return WorkerError(
+            f"a task was begun {times} times and each time its worker or node died{deadline} "
+            f"({type(gone).__name__}); if memory was short, use fewer --workers, or give it longer: --deadline"
+        )
+
+
+_FULL = "Ray's object store is full and cannot spill to its disk; give it more: ray start --object-store-memory BYTES"
+
+
+def _cancel(running: list[Any]) -> None:
+    """Nobody wants these records: ask first, so that tasks close what they have open, then end their workers."""
+    import ray
+
+    if not running:
+        return
+    with suppress(ray.exceptions.RayError):
+        for each in running:
+            ray.cancel(each, force=False)
+        _, deaf = ray.wait(running, num_returns=len(running), timeout=GRACE_S)
+        for each in deaf:
+            ray.cancel(each, force=True)
+        if deaf:
+            ray.wait(deaf, num_returns=len(deaf), timeout=GRACE_S)

@@ -1,0 +1,352 @@
+"""The executor on a Ray cluster of two nodes: the same records as elsewhere, whatever happens to workers and nodes.
+
+The second node has a cache of its own, as a machine without a shared disk has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from reelrl.content.clip import Clip
+from reelrl.content.generated.clips import generated_clip
+from reelrl.encode.superblock.evaluate import EncodePoint, MapContestant, SuperblockEvaluationPlan, encode_all
+from reelrl.errors import ConfigError, WorkerError
+from reelrl.parallel import WorkPlace, executor, working_at
+from reelrl.parallel.machine_facts import cpu_features
+from tests.parallel import functions
+from tests.waiting import HANG_S, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reelrl.parallel import Executor
+
+pytestmark = [
+    pytest.mark.cluster,
+    # Sockets and files that Ray leaves to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+# Before Ray is imported: this machine alone.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+ray = pytest.importorskip("ray")
+
+STORE_BYTES = 80 << 20
+ROOT = Path(__file__).parents[2]
+
+
+class TwoNodes:
+    """A cluster on this machine: the driver's node, and one with a cache of its own that can be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        from ray.cluster_utils import Cluster
+
+        self.folder = folder
+        self.cluster = Cluster(initialize_head=True, head_node_args=self._node())
+        self.second: Any = None
+        self.add_second()
+
+    @staticmethod
+    def _node(**more: Any) -> dict[str, Any]:
+        return {
+            "num_cpus": 1,
+            "object_store_memory": STORE_BYTES,
+            "node_ip_address": "127.0.0.1",
+            "include_dashboard": False,
+            **more,
+        }
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+    def add_second(self, **environment: str) -> None:
+        environment.setdefault("REELRL_CACHE", str(self.folder / "second"))
+        self.second = self.cluster.add_node(**self._node(env_vars=environment))
+
+    def kill_second(self) -> None:
+        self.cluster.remove_node(self.second, allow_graceful=False)
+        self.second = None
+
+    @contextmanager
+    def work(self, deadline_s: float | None = None, jobs: int = 0) -> Iterator[Executor]:
+        with working_at(WorkPlace(self.address, deadline_s)), executor(jobs) as work:
+            yield work
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REELRL_CACHE", str(folder / "first"))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        made = TwoNodes(folder)
+        yield made
+        made.cluster.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _driver(nodes: TwoNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELRL_CACHE", str(nodes.folder / "first"))
+    if nodes.second is None:
+        nodes.add_second()
+
+
+def test_records_errors_and_order_are_those_of_the_other_executors(nodes: TwoNodes) -> None:
+    with nodes.work() as work:
+        assert list(work.map(functions.double, range(7))) == [0, 2, 4, 6, 8, 10, 12]
+        assert sorted(work.as_completed(functions.double, range(5))) == [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
+        assert list(work.map(functions.double, [])) == []
+        records = work.map(functions.double, [1, -2, -3], name=lambda number: f"the number {number}")
+        assert next(records) == 2
+        with pytest.raises(ConfigError, match="-2 is below 0") as caught:
+            next(records)
+        assert caught.value.__notes__ == ["task: the number -2"]
+        assert "in double" in str(caught.value.__cause__)
+        with pytest.raises(Exception, match="lambda"):
+            list(work.map(lambda number: number, [0]))
+        assert list(work.map(functions.double, [4])) == [8]  # and the executor goes on
+        assert set(work.map(functions.where, range(8))) == {str(nodes.folder / name) for name in ("first", "second")}
+
+
+def test_an_evaluation_gives_the_same_table_everywhere(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def table(home: str, jobs: int) -> list[dict[str, Any]]:
+        # On the cluster the driver's cache is where its first node has it; the others begin with an empty one.
+        if home:
+            with working_at(WorkPlace(home)):
+                return rows(_evaluated(0))
+        monkeypatch.setenv("REELRL_CACHE", str(tmp_path / f"cache-{jobs}"))
+        return rows(_evaluated(jobs))
+
+    on_cluster = table(nodes.address, 0)
+    assert table("", 1) == on_cluster
+    assert table("", 2) == on_cluster
+    assert len(on_cluster) == 2 * 3 * 2
+
+
+def _evaluated(jobs: int) -> list[EncodePoint]:
+    clips = [generated_clip(kind, size=(128, 96), frames=6) for kind in ("street", "talk")]
+    contestants = [MapContestant.parse(text) for text in ("variance-map", "motion-map")]
+    return encode_all(contestants, clips, SuperblockEvaluationPlan(qps=(36, 48), frames=6), jobs)
+
+
+def rows(points: list[EncodePoint]) -> list[dict[str, Any]]:
+    """All but the seconds that an encode took."""
+    plain = [asdict(point) for point in points]
+    for record in plain:
+        del record["measured"]["seconds"]
+    return plain
+
+
+def test_a_killed_worker_s_task_is_begun_again(nodes: TwoNodes, tmp_path: Path) -> None:
+    marks = [tmp_path / name for name in "abcd"]
+    with nodes.work() as work:
+        assert list(work.map(functions.die_once, marks)) == ["a", "b", "c", "d"]
+        with pytest.raises(WorkerError, match=r"begun 4 times and each time its worker or node died") as caught:
+            list(work.map(functions.die, range(3)))
+        assert caught.value.__notes__ == ["task: 1"]
+
+
+def test_a_node_killed_in_mid_sweep_changes_nothing(nodes: TwoNodes, tmp_path: Path) -> None:
+    tasks = [(tmp_path, number, 0.3) for number in range(24)]
+    with nodes.work() as work:
+        records = []
+        for record in work.map(functions.noted, tasks):
+            records.append(record)
+            if len(records) == 6:
+                nodes.kill_second()
+        assert records == [number * number for number in range(24)]
+        assert len(work._connection.nodes()) == 1  # type: ignore[attr-defined]
+
+
+def test_a_node_that_comes_later_gets_work(nodes: TwoNodes) -> None:
+    nodes.kill_second()
+    with nodes.work() as work:
+        seen: set[str] = set()
+        for number, place in enumerate(work.map(functions.where, range(400))):
+            if number == 2:
+                nodes.add_second()
+            seen.add(place)
+            if len(seen) == 2:
+                break
+        assert len(seen) == 2
+
+
+def test_a_task_that_hangs_past_its_deadline_is_ended(nodes: TwoNodes, tmp_path: Path) -> None:
+    with nodes.work(deadline_s=3.0) as work:
+        marks = [tmp_path / name for name in "ab"]
+        assert list(work.map(functions.hang_once, marks)) == ["a", "b"]
+        work.restarts = 0  # type: ignore[attr-defined]
+        with pytest.raises(WorkerError, match="deadline of 3 s") as caught:
+            list(work.map(functions.hang, [7]))
+        assert caught.value.__notes__ == ["task: 7"]
+        assert list(work.map(functions.double, [4])) == [8]
+
+
+def test_more_than_the_object_store_holds_goes_through_it(nodes: TwoNodes) -> None:
+    arrays = [np.full(5 << 20, number, np.int64) for number in range(6)]  # 40 MiB each, 240 through a store of 80
+    with nodes.work() as work:
+        sums = list(work.map(functions.total, [(array, number) for number, array in enumerate(arrays)]))
+    assert sums == [int(array.sum()) + number for number, array in enumerate(arrays)]
+
+
+def test_a_file_that_a_node_does_not_have_is_sent_to_it(nodes: TwoNodes, tmp_path: Path) -> None:
+    clip = generated_clip("street", size=(64, 48), frames=5)
+    (tmp_path / "clip.yuv").write_bytes(b"".join(frame.data.tobytes() for frame in clip))
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # A name that only the driver can follow.
+        ours = Clip.open(f"/proc/self/fd/{folder}/clip.yuv", size=(64, 48), fps=25)
+        with nodes.work() as work:
+            assert set(work.map(functions.content_hash, [ours] * 8)) == {clip.content_hash}
+    finally:
+        os.close(folder)
+    received = [path for node in ("first", "second") for path in (nodes.folder / node / "files").glob("*.yuv")]
+    assert 1 <= len(received) <= 2  # once for each node that read it
+
+
+def test_a_driver_that_was_killed_goes_on_where_it_stood(nodes: TwoNodes, tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom reelrl.parallel import WorkPlace, executor, working_at\n"
+        "from tests.parallel import functions\n"
+        "tasks = [(Path(sys.argv[2]), number, 0.3) for number in range(12)]\n"
+        "with working_at(WorkPlace(sys.argv[1])), executor() as work:\n"
+        "    print(list(work.map(functions.noted, tasks)))\n"
+    )
+    folder = tmp_path / "made-by-two-drivers"
+    folder.mkdir()
+    stored_in = nodes.folder / "first" / "noted" / folder.name
+    command = [sys.executable, str(script), nodes.address, str(folder)]
+    first = subprocess.Popen(command, cwd=ROOT)
+    until(lambda: len(list(stored_in.glob("*.txt"))) >= 4)
+    first.kill()
+    first.wait()
+    stored = {path.stem for path in stored_in.glob("*.txt")}
+    second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True)
+    assert second.stdout.strip() == str([number * number for number in range(12)])
+    # What was stored when the driver died, by either node, was not made again.
+    times = [path.name.partition(".")[0] for path in folder.iterdir()]
+    assert all(times.count(number) == 1 for number in stored), times
+
+
+def test_a_node_that_would_give_other_bytes_gets_no_work(nodes: TwoNodes, tmp_path: Path) -> None:
+    nodes.kill_second()
+    other = tmp_path / "other"
+    subprocess.run(["cp", "-r", str(ROOT / "src"), str(other)], check=True)
+    version = other / "reelrl" / "__init__.py"
+    version.write_text(version.read_text().replace('__version__ = "', '__version__ = "9.'))
+    nodes.add_second(PYTHONPATH=os.pathsep.join([str(other), str(ROOT)]))
+    with nodes.work() as work, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        until(lambda: list(work.map(functions.double, range(2))) and caught)  # goes on working until it has answered
+        assert set(work.map(functions.where, range(8))) == {str(nodes.folder / "first")}
+    assert "gets no work" in str(caught[0].message)
+    assert "reelrl is 9." in str(caught[0].message)
+    nodes.kill_second()
+
+
+@pytest.mark.skipif("X86_V4" not in cpu_features(), reason="there is nothing to switch off")
+def test_a_node_with_other_cpu_features_is_reported(nodes: TwoNodes) -> None:
+    nodes.kill_second()
+    nodes.add_second(NPY_DISABLE_CPU_FEATURES="X86_V4")
+    with nodes.work() as work, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        until(lambda: len({*work.map(functions.where, range(4))}) == 2)
+    assert "cpu is" in str(caught[0].message)
+    nodes.kill_second()
+
+
+def test_ctrl_c_ends_tasks_on_all_nodes(nodes: TwoNodes, tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom reelrl.parallel import WorkPlace, executor, working_at\n"
+        "from tests.parallel import functions\n"
+        "try:\n"
+        "    with working_at(WorkPlace(sys.argv[1])), executor() as work:\n"
+        "        list(work.map(functions.wait_for_ever, [Path(sys.argv[2])] * 8))\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(130)\n"
+    )
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    driver = subprocess.Popen([sys.executable, str(script), nodes.address, str(folder)], cwd=ROOT)
+    until(lambda: len(list(folder.glob("*.started"))) == 2)
+    tasks = [int(path.stem) for path in folder.glob("*.started")]
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(HANG_S) == 130
+    until(lambda: not [number for number in tasks if Path(f"/proc/{number}").exists()], "a worker is still there")
+    assert sorted(int(path.stem) for path in folder.glob("*.closed")) == sorted(tasks)
+
+
+def test_the_queue_of_a_cluster_is_bounded(nodes: TwoNodes) -> None:
+    with nodes.work() as work:
+        largest = 0
+
+        def watch() -> None:
+            nonlocal largest
+            while not over.wait(0.01):
+                largest = max(largest, len(ray._private.worker.global_worker.core_worker.get_all_reference_counts()))
+
+        over = threading.Event()
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            assert sum(1 for _ in work.map(functions.double, range(500))) == 500
+        finally:
+            over.set()
+            thread.join()
+    assert largest < 50
+
+
+def test_a_cluster_of_one_s_own_is_seen_by_nobody_else(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import time\nfrom pathlib import Path\nimport psutil\n"
+        "from reelrl.parallel import WorkPlace, executor, working_at\nfrom tests.parallel import functions\n"
+        "with working_at(WorkPlace('local')), executor() as work:\n"
+        "    print(list(work.map(functions.double, [4])))\n"
+        "    for process in psutil.Process().children(recursive=True):\n"
+        "        for each in process.net_connections():\n"
+        "            if each.status == 'LISTEN':\n"
+        "                print('listens', each.laddr.ip)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True
+    ).stdout
+    assert said.startswith("[8]")
+    listening = {line.split()[1] for line in said.splitlines() if line.startswith("listens")}
+    assert listening
+    assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+def test_no_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with working_at(WorkPlace("127.0.0.1:1")), pytest.raises(ConfigError, match="cannot connect to a Ray cluster"):
+        executor()
+
+
+def test_the_example_of_a_cluster_is_one_that_ray_takes() -> None:
+    import yaml
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    example = yaml.safe_load((ROOT / "examples" / "cluster" / "cluster.yaml").read_text())
+    validate_config(prepare_config(example))
+
+
+def test_the_slurm_script_is_bash() -> None:
+    subprocess.run(["bash", "-n", str(ROOT / "examples" / "cluster" / "slurm.sh")], check=True)
