@@ -43,6 +43,7 @@ CASES = [
     ("torchrl", "train doom"),
     ("benchmarl", "train doom"),
     ("vizdoom", "collect doom --matches 1 -o out"),
+    ("ray", "fit superblock --ray auto --clips generated:street --frames 2 -o x.yaml"),
     ("ale_py", "encode atari:Pong?frames=2 -o x.mkv --bitrate 80"),
 ]
 
