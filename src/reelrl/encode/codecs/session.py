@@ -236,7 +236,7 @@ class EncoderSession(Session):
 
     def _call(self, job: Callable[[], Any], doing: str) -> Any:
         try:
-            return self._thread.call(job, self.settings.deadline_s, doing)
+            return self._thread.call(job, self.settings.call_deadline_s, doing)
         except EncoderTimeout as error:
             said = self._encoder.last_words() if self._encoder is not None else ""
             self._failure = EncoderTimeout(str(error), said)

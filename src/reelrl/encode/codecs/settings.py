@@ -27,6 +27,8 @@ MAX_OFFSET = 3
 QINDEX_PER_QP = 4
 """AV1 counts quantisers in 256 steps (qindex); one QP step is four of them."""
 
+_DEADLINE_PIXELS, _DEADLINE_PRESET = 1280 * 720, 8  # for which `deadline_s` is meant
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSettings:
@@ -47,7 +49,8 @@ class EncoderSettings:
     threads              worker threads of the encoder; with 1 even VBR gives the same bytes each time
     tune                 the encoder's own tune number, or None for its default
     recon, psnr, ssim    deliver reconstructed planes; measure errors (0.05 ms per CIF frame); measure SSIM (1 ms)
-    deadline_s           how long one call may take before the session is given up
+    deadline_s           how long one call may take before the session is given up, for pictures of 720p or less at
+                         preset 8 or faster; `call_deadline_s` is that of these settings
     options              more of the encoder's own options, by its own names
     """
 
@@ -134,6 +137,13 @@ class EncoderSettings:
     def crf(self) -> float:
         """`qp` with its quarters."""
         return self.qp + self.crf_quarters / 4
+
+    @property
+    def call_deadline_s(self) -> float:
+        """How long one call may take, by the work in it: the end of a stream codes some forty pictures in one call."""
+        size = self.width * self.height / _DEADLINE_PIXELS
+        slowness = 2 ** ((_DEADLINE_PRESET - self.preset) / 2)  # CPU of a picture, about
+        return self.deadline_s * max(size, 1.0) * max(slowness, 1.0)
 
     @property
     def grid(self) -> tuple[int, int]:

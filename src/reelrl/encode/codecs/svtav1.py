@@ -348,9 +348,10 @@ class SvtAv1:
 
     def _pause(self, started: float, doing: str) -> None:
         """A moment until the next poll. Ends in an error just before the caller gives up: so the thread is not lost."""
-        if time.monotonic() - started > _PATIENCE * self._settings.deadline_s:
+        deadline_s = self._settings.call_deadline_s
+        if time.monotonic() - started > _PATIENCE * deadline_s:
             raise EncoderTimeout(
-                f"the encoder did not {doing} within {self._settings.deadline_s:g} s; raise deadline_s, or send it the "
+                f"the encoder did not {doing} within {deadline_s:g} s; raise deadline_s, or send it the "
                 "frames it waits for"
             )
         time.sleep(_POLL_S)

@@ -100,7 +100,7 @@ class WorkerSession(Session):
 
     @property
     def _deadline_s(self) -> float:
-        return self.settings.deadline_s + _GRACE_S
+        return self.settings.call_deadline_s + _GRACE_S
 
     def _ask(self, method: str, deadline_s: float, *args: Any, **kwargs: Any) -> Any:
         if self._child is None:
