@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 FRAMES = 8
 CLIP = "generated:street?size=160x128&seed=1"
-ARGUMENTS = ["demo", "--clip", CLIP, "--frames", str(FRAMES)]
+ARGUMENTS = ["demo", "--only", "encode", "--clip", CLIP, "--frames", str(FRAMES)]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,8 @@ def test_text_ends_with_the_page_and_the_next_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "TRIES", 1)
-    assert main(["demo", "--clip", "generated:street?size=128x96", "--frames", "3", "--out", str(tmp_path)]) == 0
+    small = ["--clip", "generated:street?size=128x96", "--frames", "3"]
+    assert main(["demo", "--skip", "stream", *small, "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["clip", "curve", "curve", "map", "map", "page", "next"]
     assert lines[-2].split()[1] == str(tmp_path / "index.html")
@@ -129,6 +130,12 @@ def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
         assert child.wait(HANG_S) == 130
         assert child.stderr.read() == "stopped  interrupted by Ctrl+C or SIGTERM\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--only", "encode", "--skip", "encode", "--out", str(tmp_path / "demo")]) == 1
+    assert "leave no part of the demo" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
 
 
 @settings(deadline=None)

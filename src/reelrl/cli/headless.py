@@ -12,7 +12,7 @@ from reelrl.errors import ConfigError
 if TYPE_CHECKING:
     import argparse
 
-    from reelrl.stream.play.headless import Watched
+    from reelrl.stream.play.headless import Habits, Watched
     from reelrl.stream.play.service import Show
 
 
@@ -20,12 +20,15 @@ def run(args: argparse.Namespace, show: Show, url: str) -> int:
     """Every controller on every trace, up to `--sessions` viewings."""
     from reelrl.runs.progress import Progress
     from reelrl.storage.files import write_atomic
+    from reelrl.stream.play.app import PAGE_FOLDER
     from reelrl.stream.play.chromium import BrowserError
     from reelrl.stream.play.headless import compared, watch_all
 
     pairs = [(name, trace.name) for trace in show.traces for name in show.controllers][: args.sessions]
     if not pairs:
         raise ConfigError("--headless compares viewings over a network; give --trace FILE or --traces DIR")
+    if not (PAGE_FOLDER / "vendor" / "dash.all.min.js").is_file():
+        raise ConfigError("dash.js is not here, so no page can play; in a checkout run: python hatch_build.py")
     with Progress("watch", len(pairs), unit="viewings") as progress:
 
         def ended(lost: BrowserError | None) -> None:
@@ -36,8 +39,8 @@ def run(args: argparse.Namespace, show: Show, url: str) -> int:
         seen = watch_all(show, url, pairs, qoe=args.qoe, at_once=args.at_once, ended=ended)
     if not seen:
         raise BrowserError(f"none of {len(pairs)} viewings came to its end; open {url} to look at one")
-    viewings, pause_ms = compared(show, seen, args.qoe)
-    found = _summary(viewings, pause_ms)
+    viewings, known = compared(show, seen, args.qoe)
+    found = _summary(viewings, known)
     if args.output:
         rows = [each.row() | {"record": each.record} for each in viewings]
         write_atomic(args.output, json.dumps(found | {"viewings": rows}))
@@ -50,22 +53,23 @@ def run(args: argparse.Namespace, show: Show, url: str) -> int:
             "view", f"{each.controller} on {each.trace}", f"QoE {each.qoe:.3f}, said {each.predicted:.3f}", stalls
         )
     for name, rows in found["agreement"].items():
-        plain, paused = rows["simulator"], rows["with pauses"]
+        plain, informed = rows["simulator"], rows["by habits"]
         output.line(
             "agree",
             name,
             f"{plain['sessions']} viewings",
             f"QoE {plain['measured']:.3f}, said {plain['predicted']:.3f}",
             f"error {plain['error']:+.3f} (absolute {plain['absolute_error']:.3f}), r {plain['correlation']:.3f}",
-            f"with pauses {paused['error']:+.3f} ({paused['absolute_error']:.3f}), r {paused['correlation']:.3f}",
+            f"by habits {informed['error']:+.3f} ({informed['absolute_error']:.3f}), r {informed['correlation']:.3f}",
         )
-    output.line("pause", f"{pause_ms:.0f} ms", "between two segments, of the player's own; ABREnv(queue_delay_ms=...)")
+    pause, full = f"pauses {known.pause_ms:.0f} ms between segments", f"keeps {known.full_s:.1f} s when it is full"
+    output.line("habits", pause, full, "ABREnv(queue_delay_ms=..., buffer_s=...)")
     output.line("order", "browser", " > ".join(found["order"]["browser"]))
     output.line("order", "simulator", " > ".join(found["order"]["simulator"]))
     return 0
 
 
-def _summary(viewings: list[Watched], pause_ms: float) -> dict[str, Any]:
+def _summary(viewings: list[Watched], known: Habits) -> dict[str, Any]:
     """Agreement for each controller and for all, and who was best in either world."""
     from dataclasses import asdict
 
@@ -76,7 +80,7 @@ def _summary(viewings: list[Watched], pause_ms: float) -> dict[str, Any]:
     rows = {
         name: {
             "simulator": asdict(agreement(group)),
-            "with pauses": asdict(agreement(group, with_pauses=True)),
+            "by habits": asdict(agreement(group, by_habits=True)),
         }
         for name, group in groups.items()
     }
@@ -84,4 +88,4 @@ def _summary(viewings: list[Watched], pause_ms: float) -> dict[str, Any]:
         world: sorted(names, key=lambda name: -rows[name]["simulator"][key])
         for world, key in (("browser", "measured"), ("simulator", "predicted"))
     }
-    return {"pause_ms": pause_ms, "agreement": rows, "order": order}
+    return {"habits": known._asdict(), "agreement": rows, "order": order}

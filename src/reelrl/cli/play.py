@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
         output.line("decide", ", ".join(show.controllers))
         output.line("link", ", ".join(trace.name for trace in show.traces[:5]) or "as fast as this machine")
         output.line("open", server.url, "Ctrl+C ends it")
+        if len(show.controllers) > 1:
+            output.line("all", f"{server.url}page/together.html", "side by side over one network")
         server.wait()
     return 0
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reelrl.content.frame import Frame
 
     Picture = NDArray[np.uint8]
+    Colour = tuple[int, int, int]
 
 # Share of red and of blue in luma.
 MATRICES = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
@@ -112,6 +113,21 @@ def png_bytes(picture: Picture) -> bytes:
             f"cannot make a PNG of an array of shape {picture.shape}; it must be (height, width, 3) uint8"
         )
     return bytes(data)
+
+
+def caption(size: tuple[int, int], words: str, more: str, *, ground: Colour, left: Colour, right: Colour) -> Picture:
+    """A strip (height, width) with words to the left and others to the right, each in its colour."""
+    import cv2
+
+    height, width = size
+    strip: Picture = np.full((height, width, 3), ground, np.uint8)
+    scale = height / 52
+    (length, _), _ = cv2.getTextSize(more, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
+    margin = height // 6
+    for line, x, colour in ((words, margin, left), (more, width - length - margin, right)):
+        place = (x, height - 2 * margin)
+        cv2.putText(strip, line, place, cv2.FONT_HERSHEY_SIMPLEX, scale, colour, 1, cv2.LINE_AA)
+    return strip
 
 
 def _spread(blocks: NDArray[np.float64], size: int, height: int, width: int) -> NDArray[np.float64]:

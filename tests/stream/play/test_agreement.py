@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.cli.main import main
-from reelrl.stream.play.headless import Watched, agreement, pause_ms
+from reelrl.stream.play.headless import Watched, agreement, habits
 from tests.stream.play.sites import make_site
 
 if TYPE_CHECKING:
@@ -26,21 +26,26 @@ def test_an_error_that_never_changes_leaves_the_correlation_perfect() -> None:
     assert found.error == pytest.approx(0.5)
     assert found.absolute_error == pytest.approx(0.5)
     assert found.correlation == pytest.approx(1.0)
-    assert agreement([viewing(1.0, 1.5), viewing(2.0, 2.5)], with_pauses=True).error == pytest.approx(0.0)
+    assert agreement([viewing(1.0, 1.5), viewing(2.0, 2.5)], by_habits=True).error == pytest.approx(0.0)
 
 
 def test_where_nothing_varies_there_is_no_correlation() -> None:
     assert math.isnan(agreement([viewing(1.0, 1.5), viewing(1.0, 1.5)]).correlation)
 
 
-def test_a_pause_is_counted_only_where_the_player_had_room() -> None:
-    def download(at_s: float, took_ms: float, buffer_s: float) -> dict[str, float]:
-        return {"at_s": at_s, "download_ms": took_ms, "buffer_s": buffer_s}
+def test_a_wait_for_room_is_no_pause_and_tells_how_full_the_player_keeps_its_buffer() -> None:
+    def download(segment: int, at_s: float, took_ms: float) -> dict[str, float]:
+        return {"segment": segment, "at_s": at_s, "download_ms": took_ms}
 
-    # 50 ms between the first two; then the buffer is full and the player waits two seconds on purpose.
-    record = {"downloads": [download(1.0, 500, 4.0), download(2.05, 1000, 20.0), download(4.55, 500, 20.0)]}
-    assert pause_ms([record], cap_s=20.0) == pytest.approx(50.0)
-    assert pause_ms([], cap_s=20.0) == 0.0
+    # 50 ms between the first two; then the buffer is full, and the player waits two seconds until it has room.
+    record = {
+        "downloads": [download(0, 1.0, 500), download(1, 2.05, 1000), download(2, 4.55, 500)],
+        "decisions": [{"segment": 1, "buffer_s": 2.0}, {"segment": 2, "buffer_s": 17.5}],
+    }
+    known = habits([record], cap_s=20.0)
+    assert known.pause_ms == pytest.approx(50.0)
+    assert known.full_s == 17.5
+    assert habits([], cap_s=20.0) == (0.0, 20.0)
 
 
 def test_headless_needs_a_network_to_compare_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def show(site: Path) -> Show:
     """A link that is good, then too slow for the lowest rung, then good again."""
-    trace = Trace.from_slots("dip", [1500, 6000, 60_000], [900, 20, 900], [20, 20, 20])
+    trace = Trace.from_slots("dip", [700, 6000, 60_000], [900, 20, 900], [20, 20, 20])
     named = {name: load_bitrate_controller(name) for name in ("bola", "robustmpc")}
     return Show(folder=site, controllers={**named, "dashjs": None}, traces=(trace,))
 
@@ -73,7 +73,7 @@ def test_a_viewing_is_played_and_drawn(server: PlayServer, width: int, dark: boo
     loaded = {download["segment"]: download["rung"] for download in record["downloads"]}
     assert sorted(loaded) == list(range(8))
     assert {segment: loaded[segment] for segment in asked} == asked
-    # A second and a half of a good link and six seconds of almost none: the buffer ran out, and that was seen.
+    # Less than a second of a good link and six seconds of almost none: the buffer ran out, and that was seen.
     assert record["stalls"]
     assert record["qoe"]["stalled_s"] > 0.5
 
@@ -89,12 +89,53 @@ def test_an_exported_policy_decides_without_the_service(server: PlayServer) -> N
     assert {download["segment"]: download["rung"] for download in record["downloads"]} == asked
 
 
+def test_a_viewer_who_pauses_and_seeks_gets_what_is_chosen_afterwards(show: Show) -> None:
+    """A good link, so that seeks alone move the buffer: inside it, back to what is gone or here, and to the end."""
+    steady = Trace.from_slots("steady", [60_000], [2000], [20])
+    calm = Show(
+        folder=show.folder, controllers={"robustmpc": show.controllers["robustmpc"]}, traces=(steady,), buffer_cap_s=2
+    )
+    played = "window.reel.error || window.reel.viewing?.video.currentTime > "
+    with PlayServer(calm, port=0) as server, Chromium(deadline_s=180) as browser:
+        browser.open(server.url)
+        browser.wait_for("window.reel && (" + played + "0.3)")
+        browser.evaluate("window.reel.viewing.video.pause()")
+        browser.wait_for("window.reel.viewing.interrupted || window.reel.viewing.record.downloads.length > 2")
+        browser.evaluate("window.reel.viewing.video.play(); 0")
+        browser.evaluate("window.reel.viewing.video.currentTime = 4.5")  # two seconds beyond what can be there
+        browser.wait_for(played + "4.7")
+        browser.evaluate("window.reel.viewing.video.currentTime = 5.2")
+        browser.wait_for(DONE)
+        assert browser.evaluate("window.reel.error") is None
+        record = browser.evaluate("window.reel.record")
+        assert browser.errors == []
+    asked = [(each["segment"], each["rung"]) for each in record["decisions"]]
+    loaded = [(each["segment"], each["rung"]) for each in record["downloads"] if not each["abandoned"]]
+    assert {segment for segment, _ in loaded} >= {0, 4, 5, 6, 7}
+    assert 2 not in {segment for segment, _ in loaded}  # jumped over
+    # dash.js takes the segment that is jumped to at the rung it is at, and asks from the next one on.
+    assert [each for each in loaded if each[0] not in (0, 4)] == [each for each in asked if each[0] not in (0, 4)]
+    assert {segment for segment, _ in asked} >= {5, 6, 7}
+    assert record["qoe"]["stalled_s"] < 0.5  # waiting for a place that was jumped to is no stall
+
+
+def test_viewers_stand_side_by_side_over_one_network(server: PlayServer) -> None:
+    with Chromium(1280, 1000, deadline_s=180) as browser:
+        browser.open(server.url + "page/together.html")
+        each = "[...document.querySelectorAll('iframe')].map(viewer => viewer.contentWindow.reel?.viewing)"
+        browser.wait_for(f"{each}.length === 3 && {each}.every(viewing => viewing?.record.downloads.length > 1)")
+        found = browser.evaluate(f"{each}.map(({{ record }}) => [record.controller, record.trace])")
+        assert browser.errors == []
+    assert found == [["bola", "dip"], ["robustmpc", "dip"], ["dashjs", "dip"]]
+
+
 def test_headless_viewings_stand_beside_what_the_simulator_says(server: PlayServer, show: Show) -> None:
     pairs = [(name, "dip") for name in ("robustmpc", "dashjs")]
     seen = headless.watch_all(show, server.url, pairs, qoe="scaled")
-    viewings, pause_ms = headless.compared(show, seen, qoe="scaled")
+    viewings, known = headless.compared(show, seen, qoe="scaled")
     assert [each.controller for each in viewings] == ["robustmpc", "dashjs"]
-    assert 0 <= pause_ms < 1000
+    assert 0 <= known.pause_ms < 1000
+    assert 0 < known.full_s <= show.buffer_cap_s
     for each in viewings:
         assert each.stalled_s > 0
         assert each.predicted_stalled_s > 0

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reelrl import __version__
 from reelrl.content.clip import SUPERBLOCK_SIZE
 from reelrl.content.pictures import rgb
 from reelrl.content.quality import psnr_from_sse, sse
@@ -21,7 +20,6 @@ from reelrl.report.page import (
     figure,
     image,
     join,
-    page,
     section,
     stats,
     table,
@@ -58,10 +56,21 @@ class ShownWindows(NamedTuple):
     still: Window
 
 
-def demo_page(clip: Clip, motion: Motion, trials: Sequence[Trial], command: str) -> str:
+TITLE = "Spend the bits where it moves"
+
+
+def lead(clip: Clip) -> str:
+    return (
+        "An AV1 encoder takes a quantiser for every superblock of 64x64 pixels. Here a plain rule sets it: finer where "
+        f"something moves, coarser elsewhere, for the same size. {clip.frame_count} frames of {_recipe(clip)}, "
+        f"{clip.width}x{clip.height}, two encoders."
+    )
+
+
+def sections(clip: Clip, motion: Motion, trials: Sequence[Trial], command: str) -> list[Html]:
     windows = choose_windows(clip, motion)
     shown = trials[0]
-    body = [
+    return [
         _headline(trials, motion),
         _zoomed(shown, windows),
         _maps(shown, motion, windows),
@@ -71,15 +80,6 @@ def demo_page(clip: Clip, motion: Motion, trials: Sequence[Trial], command: str)
         _curves(trials),
         _how(clip, trials, command),
     ]
-    return page(
-        "Spend the bits where it moves",
-        "An AV1 encoder takes a quantiser for every superblock of 64x64 pixels. Here a plain rule sets it: finer where "
-        f"something moves, coarser elsewhere, for the same size. {clip.frame_count} frames of {_recipe(clip)}, "
-        f"{clip.width}x{clip.height}, two encoders.",
-        body,
-        kicker=f"reelrl {__version__}",
-        foot="Made by reel demo. No figure on this page was typed in by hand.",
-    )
 
 
 def choose_windows(clip: Clip, motion: Motion) -> ShownWindows:

@@ -34,8 +34,10 @@ DASHJS_BUFFER_S = 18.0
 PROGRESS = """window.reel?.viewing ? `${window.reel.viewing.video.currentTime.toFixed(1)} s played, ` +
     `${window.reel.viewing.record.downloads.length} downloads, ${document.getElementById("state").textContent}`
     : "no viewing began" """
-FULL_S = 1.0
-"""A player that close to its limit waits on purpose."""
+WAITED_MS = 100.0
+"""No pause of the player's own is that long: it waited for room in its buffer."""
+STEP_S = 0.5
+"""The simulator waits in steps of this, so that its buffer is on average half a step below its limit."""
 
 
 class Viewed(NamedTuple):
@@ -48,7 +50,7 @@ class Viewed(NamedTuple):
 
 @dataclass(frozen=True)
 class Watched:
-    """One viewing: what the browser measured, and what the simulator says without and with the player's own pauses."""
+    """One viewing: what the browser measured, what the simulator says, and what it says knowing the player's habits."""
 
     controller: str
     trace: str
@@ -57,7 +59,7 @@ class Watched:
     switches: int
     kbps: float
     predicted: float
-    predicted_with_pauses: float
+    predicted_by_habits: float
     predicted_stalled_s: float
     record: dict[str, Any] = field(repr=False)
 
@@ -127,25 +129,39 @@ def watch_all(
         return [viewed for viewed in pool.map(one, pairs) if viewed is not None]
 
 
-def pause_ms(records: Sequence[dict[str, Any]], cap_s: float) -> float:
-    """Median time between the end of a download and the next request, where the player had room for more."""
-    gaps = []
+class Habits(NamedTuple):
+    """What a real player does differently: its pause between two segments, and how full it keeps its buffer."""
+
+    pause_ms: float
+    full_s: float
+
+
+def habits(records: Sequence[dict[str, Any]], cap_s: float) -> Habits:
+    """Medians: of the time from a download's end to the next request, and of the buffer where it waited for room."""
+    pauses, levels = [], []
     for record in records:
-        arrived = record["downloads"]
-        for before, after in pairwise(arrived):
-            if before["buffer_s"] < cap_s - FULL_S:
-                gaps.append((after["at_s"] - before["at_s"]) * 1000.0 - after["download_ms"])
-    return max(float(np.median(gaps)), 0.0) if gaps else 0.0
+        asked = {each["segment"]: each["buffer_s"] for each in record["decisions"]}
+        for before, after in pairwise(record["downloads"]):
+            gap_ms = (after["at_s"] - before["at_s"]) * 1000.0 - after["download_ms"]
+            if gap_ms <= WAITED_MS:
+                pauses.append(gap_ms)
+            elif after["segment"] in asked:
+                levels.append(asked[after["segment"]])
+    return Habits(
+        max(float(np.median(pauses)), 0.0) if pauses else 0.0,
+        min(float(np.median(levels)), cap_s) if levels else cap_s,
+    )
 
 
-def compared(show: Show, viewings: Sequence[Viewed], qoe: str = "linear") -> tuple[list[Watched], float]:
-    """The viewings beside their predictions, and the player's pause between two segments in milliseconds."""
+def compared(show: Show, viewings: Sequence[Viewed], qoe: str = "linear") -> tuple[list[Watched], Habits]:
+    """The viewings beside their predictions, and the habits of the player where our controllers decide."""
     traces = {trace.name: trace for trace in show.traces}
-    ours = [record for name, _, record in viewings if show.controllers[name] is not None]
-    pause = pause_ms(ours, show.buffer_cap_s)
+    cap_s = show.buffer_cap_s
+    seen = habits([record for name, _, record in viewings if show.controllers[name] is not None], cap_s)
     found = []
     for name, trace, record in viewings:
-        plain, paused = (_predicted(show, name, traces[trace], qoe, extra_ms) for extra_ms in (0.0, pause))
+        plain = _predicted(show, name, traces[trace], qoe, Habits(0.0, cap_s))
+        by_habits = _predicted(show, name, traces[trace], qoe, seen)
         rungs = [each["rung"] for each in record["downloads"] if not each["abandoned"]]
         found.append(
             Watched(
@@ -156,18 +172,19 @@ def compared(show: Show, viewings: Sequence[Viewed], qoe: str = "linear") -> tup
                 switches=record["qoe"]["switches"],
                 kbps=float(show.video.bitrates_kbps[rungs].mean()),
                 predicted=plain.qoe,
-                predicted_with_pauses=paused.qoe,
+                predicted_by_habits=by_habits.qoe,
                 predicted_stalled_s=plain.rebuffer_s,
                 record=record,
             )
         )
-    return found, pause
+    return found, seen
 
 
-def _predicted(show: Show, name: str, trace: Trace, qoe: str, pause: float) -> Playback:
+def _predicted(show: Show, name: str, trace: Trace, qoe: str, known: Habits) -> Playback:
     loaded = show.controllers[name]
     controller: Controller = DashJs() if loaded is None else copy.copy(loaded)
-    buffer_s = DASHJS_BUFFER_S if loaded is None else show.buffer_cap_s
+    full_s = known.full_s + STEP_S / 2 if known.full_s < show.buffer_cap_s else known.full_s
+    buffer_s = DASHJS_BUFFER_S if loaded is None else full_s
     return play(
         controller,
         trace,
@@ -176,14 +193,14 @@ def _predicted(show: Show, name: str, trace: Trace, qoe: str, pause: float) -> P
         preset=None,
         qoe=qoe,
         buffer_s=buffer_s,
-        queue_delay_ms=show.rule.rtt_ms + pause,
+        queue_delay_ms=show.rule.rtt_ms + known.pause_ms,
     )
 
 
-def agreement(viewings: Sequence[Watched], *, with_pauses: bool = False) -> Agreement:
+def agreement(viewings: Sequence[Watched], *, by_habits: bool = False) -> Agreement:
     """How well the simulator predicts these viewings."""
     measured = np.array([each.qoe for each in viewings])
-    predicted = np.array([each.predicted_with_pauses if with_pauses else each.predicted for each in viewings])
+    predicted = np.array([each.predicted_by_habits if by_habits else each.predicted for each in viewings])
     varies = len(viewings) > 1 and measured.std() > 0 and predicted.std() > 0
     return Agreement(
         sessions=len(viewings),

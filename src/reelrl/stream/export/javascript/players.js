@@ -1,6 +1,6 @@
 // ---- adapters: each hears of every video segment that arrived and is asked before the next is requested -----------
 
-const GAP_S = 0.5;
+const GAP_S = 0.5, EDGE_S = 0.1;
 
 /** What the adapters share. `options`: the wishes of a Session, `ladder` (as in ladder.json), `onDecision`. */
 class Pilot {
@@ -44,7 +44,7 @@ class Pilot {
     let end_s = Math.max(video_end_s, now_s);
     // What has arrived may not be in the player's buffer yet.
     if (this.arrived && this.arrived.start_s <= end_s + GAP_S) end_s = Math.max(end_s, this.arrived.end_s);
-    const { chunk_s } = this.session.ladder, chunk = Math.round(end_s / chunk_s);
+    const { chunk_s } = this.session.ladder, chunk = Math.floor((end_s + EDGE_S) / chunk_s)
     const buffer_s = Math.min(end_s - now_s, this.options.buffer_s ?? 60);
     const decision = { ...this.session.choose(buffer_s, chunk), chunk, buffer_s };
     const said = `${chunk} ${this.session.measurements} ${decision.rung}`;

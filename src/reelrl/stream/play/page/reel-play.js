@@ -3,7 +3,7 @@
 //   ?controller=bola&trace=bus       what to begin with; &qoe=scaled as in `reel evaluate abr --qoe`
 //   ?policy=/site/policy.js          a module of `reel export abr` that decides here, without the service
 
-const LINK_SHARE = 0.95, GAP_S = 0.5, RECENT = 5, DRAW_MS = 250;
+const LINK_SHARE = 0.95, GAP_S = 0.5, EDGE_S = 0.1, RECENT = 5, DRAW_MS = 250;
 const byId = id => document.getElementById(id);
 const query = new URLSearchParams(location.search);
 const seconds = () => performance.now() / 1000;
@@ -114,8 +114,11 @@ class Viewing {
 
   get buffer_s() { return Math.max(this.end_s - this.video.currentTime, 0); }
 
+  /** The segment that comes next: the one in which the buffer ends, which after a seek may be anywhere in it. */
+  get next() { return Math.min(Math.floor((this.end_s + EDGE_S) / this.session.chunk_s), this.session.chunks - 1); }
+
   decide() {
-    const segment = Math.min(Math.round(this.end_s / this.session.chunk_s), this.session.chunks - 1), buffer_s = this.buffer_s;
+    const segment = this.next, buffer_s = this.buffer_s;
     const asked = this.asked;
     if (asked?.segment === segment && !this.pending.length && !this.interrupted) return asked.rung;
     let decision;
@@ -251,8 +254,7 @@ function draw(viewing) {
   drawBuffer(byId("buffers"), viewing, to_s);
 }
 
-function drawLadder({ session, buffer_s, end_s }, chosen, link_kbps) {
-  const segment = Math.min(Math.round(end_s / session.chunk_s), session.chunks - 1);
+function drawLadder({ session, buffer_s, next: segment }, chosen, link_kbps) {
   const limit_s = Math.max(buffer_s, session.chunk_s);
   byId("ladder").innerHTML = session.bitrates_kbps.map((kbps, rung) => {
     const arrival_s = link_kbps ? session.sizes_bytes[segment][rung] / 125 / link_kbps : 0;

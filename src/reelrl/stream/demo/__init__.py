@@ -1,0 +1,1 @@
+"""`reel demo`: one video over one bad network, watched with three controllers."""
