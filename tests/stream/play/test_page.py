@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from reelrl.cli.main import main
-from reelrl.stream.data.traces import Trace
+from reelrl.stream.data.traces import Trace, write_trace
 from reelrl.stream.play import headless
 from reelrl.stream.play.app import PAGE_FOLDER
 from reelrl.stream.play.server import PlayServer
 from reelrl.stream.play.service import Show
 from reelrl.stream.playback import load_bitrate_controller
 from tests.browser import PROGRAM, Chromium
+from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,3 +152,28 @@ def test_a_viewing_that_does_not_end_is_told_and_left_out(show: Show) -> None:
     nowhere = "http://127.0.0.1:9/"
     assert headless.watch_all(show, nowhere, [("bola", "dip")], deadline_s=5, ended=told.append) == []
     assert "bola on dip has not ended after 5 s (no viewing began)" in str(told[0])
+
+
+def test_ctrl_c_ends_viewings_at_once_and_leaves_no_browser(site: Path, tmp_path: Path) -> None:
+    """Of eight viewings that take minutes each: the link carries next to nothing."""
+    write_trace(Trace.from_slots("slow", [60_000], [10], [20]), tmp_path / "slow.json")
+    names = ("bola", "rate", "bba", "mpc", "robustmpc", "hyb", "lowest", "dashjs")
+    words = [
+        "play",
+        str(site),
+        "--headless",
+        "--port",
+        "0",
+        "--trace",
+        str(tmp_path / "slow.json"),
+        "--controller",
+        *names,
+    ]
+    command = [sys.executable, "-m", "reelrl.cli.main", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        tree = psutil.Process(child.pid)
+        until(lambda: len(tree.children(recursive=True)) > 4)
+        browsers = tree.children(recursive=True)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(HANG_S) == 130
+    assert psutil.wait_procs(browsers, timeout=HANG_S)[1] == []

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from reelrl.errors import ReelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PROGRAM = next(
@@ -80,10 +81,12 @@ class Chromium:
         """The value of a JavaScript expression in the page."""
         return self._page("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
-    def wait_for(self, expression: str, *, every_s: float = 0.05) -> None:
-        """Return once the expression is true."""
+    def wait_for(self, expression: str, *, every_s: float = 0.05, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Return once the expression is true; `stopped` says that nobody waits for it any more."""
         end_s = time.monotonic() + self.deadline_s
         while not self.evaluate(expression):
+            if stopped():
+                raise BrowserError(f"stopped before {expression} became true; begin again")
             if time.monotonic() > end_s:
                 raise BrowserError(
                     f"{expression} did not become true within {self.deadline_s:g} s; errors in the page: {self.errors}"

@@ -7,6 +7,7 @@ simulator, same trace and controller                            ──► what i
 from __future__ import annotations
 
 import copy
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -82,12 +83,14 @@ class Agreement:
     correlation: float  # NaN where one of the two does not vary
 
 
-def watch(url: str, controller: str, trace: str, qoe: str, deadline_s: float) -> dict[str, Any]:
+def watch(
+    url: str, controller: str, trace: str, qoe: str, deadline_s: float, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, Any]:
     """The record of one viewing, from the first segment to the last."""
     with Chromium(640, 480, deadline_s=deadline_s) as browser:
         browser.open(url + "?" + urlencode({"controller": controller, "trace": trace, "qoe": qoe}))
         try:
-            browser.wait_for("window.reel && (window.reel.done || window.reel.error)", every_s=0.5)
+            browser.wait_for("window.reel && (window.reel.done || window.reel.error)", every_s=0.5, stopped=stopped)
         except BrowserError as error:
             raise BrowserError(
                 f"{controller} on {trace} has not ended after {deadline_s:g} s ({browser.evaluate(PROGRESS)}); "
@@ -114,11 +117,12 @@ def watch_all(
 
     `ended` hears of each one, and why it was lost. Without `deadline_s` a viewing has five times the video.
     """
+    stopped = threading.Event()
     limit_s = deadline_s or 60.0 + PATIENCE * show.video.chunks * show.video.chunk_s
 
     def one(pair: tuple[str, str]) -> Viewed | None:
         try:
-            viewed = Viewed(*pair, watch(url, *pair, qoe, limit_s))
+            viewed = Viewed(*pair, watch(url, *pair, qoe, limit_s, stopped.is_set))
         except BrowserError as error:  # the other viewings are worth keeping
             ended(error)
             return None
@@ -126,7 +130,12 @@ def watch_all(
         return viewed
 
     with ThreadPoolExecutor(at_once) as pool:
-        return [viewed for viewed in pool.map(one, pairs) if viewed is not None]
+        try:
+            return [viewed for viewed in pool.map(one, pairs) if viewed is not None]
+        except BaseException:  # Ctrl+C: close the browsers, and begin no more viewings
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 class Habits(NamedTuple):
