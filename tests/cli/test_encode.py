@@ -8,13 +8,15 @@ import pty
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reelrl.cli.main import main
-from reelrl.content.clip import Clip
+from reelrl.content.clip import Clip, concatenate
 from reelrl.content.quality import psnr
 from reelrl.content.write.video import write_video
 from tests.content.makers import encode, smooth_frames
@@ -208,3 +210,24 @@ def test_what_needs_one_piece_is_not_coded_in_parts(capsys: pytest.CaptureFixtur
     assert "--workers -3; use 1 or more, or 0 for one per core" in capsys.readouterr().err
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["parts"] == 1
+
+
+def test_a_long_file_that_needs_one_piece_is_coded_in_one_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    write_video("long.y4m", replace(CLIP, fps=Fraction(1)))
+    said = "note   an export needs the file in one piece: one core codes it"
+    for clip, told in (("long.y4m", True), ("in.y4m", False)):
+        command = ["encode", clip, "-o", "out.mkv", "--preset", "12", "--crf", "50", "--export-qpfile", "qp.txt"]
+        assert main([*command, "--json"]) == 0
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["parts"] == 1
+        assert (said in printed.err) == told
+
+
+@pytest.mark.slow
+def test_scenes_are_coded_in_parts_unasked_and_any_number_of_workers_writes_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_video("in.y4m", concatenate([scene("street", 36), scene("screen", 36)]))
+    assert figures(capsys, "-o", "usual.ivf", *QUICK)["parts"] == 2
+    assert figures(capsys, "-o", "one.ivf", *QUICK, "--workers", "1")["parts"] == 2
+    assert Path("usual.ivf").read_bytes() == Path("one.ivf").read_bytes()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop.source.in_process import InProcessSource
 
 FAIR_PERCENT = 2.0  # of bytes; beyond, a difference in PSNR says little
+_LONG_S = 20.0  # a video that others code in parts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=int,
         metavar="N",
-        help="code parts of the file side by side in N processes, 0 for all cores (default: one piece)",
+        help="processes that code parts of the file side by side (default 0: one per core)",
     )
     add("--resume", action="store_true", help="take over the parts that a stopped encode has finished")
     add(
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         output.as_json(found) if args.json else encode_target.show(found)
         return 0
     policy = args.policy or DEFAULTS[args.structure]
-    encode = _by_parts if _takes_parts(policy, args) else _in_one_piece
+    encode = _by_parts if _takes_parts(policy, args, job.clip) else _in_one_piece
     facts: dict[str, Any] = {
         "output": args.output,
         "policy": policy,
@@ -108,23 +109,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _takes_parts(policy: str, args: argparse.Namespace) -> bool:
-    """Whether the clip is cut. Only when asked: budgets of parts miss the rate by more than one budget does."""
+def _takes_parts(policy: str, args: argparse.Namespace, clip: Clip) -> bool:
+    """Whether the clip may be cut into parts; where it may not, a line says why."""
     from reelrl.encode.parts.whole import plans_by_probe
 
-    if args.workers is None and not args.resume:
-        return False
-    exports = args.export_qpfile or args.export_zones or args.export_scenes
     whole = {
         "low delay": args.structure != "random_access",
         f"--threads {args.threads}": args.threads != 1,
-        "an export": exports,
+        "an export": args.export_qpfile or args.export_zones or args.export_scenes,
         f"--policy {policy}": not plans_by_probe(policy),
     }
-    if any(whole.values()):
-        why = next(name for name, found in whole.items() if found)
+    why = next((name for name, found in whole.items() if found), None)
+    if why is None:
+        return True
+    if args.workers is not None or args.resume:
         raise ConfigError(f"{why} needs the file in one piece; leave --workers and --resume out")
-    return True
+    if clip.duration_s > _LONG_S:
+        output.note("note", f"{why} needs the file in one piece: one core codes it")
+    return False
 
 
 def _by_parts(

@@ -91,19 +91,20 @@ class TaskOfPart(Protocol):
 def side_by_side(
     work: Executor, function: Callable[[T], R], tasks: Sequence[T], label: str, fps: float | None = None
 ) -> list[R]:
-    """Records of all tasks, in their order. The longest are begun first, so that the end finds all at work.
+    """Records of all tasks, in their order; how far they are is shown, with `fps` also the bitrate so far."""
+    with shown_board(label, [task.part for task in tasks], fps) as board:
+        return on_board(work, function, tasks, [board.place(number) for number in range(len(tasks))])
 
-    How far they are is shown; with `fps` also the bitrate so far.
+
+def on_board(work: Executor, function: Callable[[T], R], tasks: Sequence[T], places: Sequence[TaskProgress]) -> list[R]:
+    """Records of all tasks, in their order, each task with its place on a board that is shown already.
+
+    The longest are begun first, so that the end finds all at work.
     """
-    total = sum(task.part.frames for task in tasks)
     longest_first = sorted(range(len(tasks)), key=lambda number: -tasks[number].part.frames)
-    with (
-        Progress(label, total, unit="frames", mode="auto-lines") as progress,
-        _watched_board(len(tasks), progress, fps) as board,
-    ):
-        placed = [_placed(tasks[number], board.place(number)) for number in longest_first]
-        records = work.map(function, placed, name=lambda task: f"frames {task.part.first} to {task.part.end - 1}")
-        by_number = dict(zip(longest_first, records, strict=True))
+    placed = [_placed(tasks[number], places[number]) for number in longest_first]
+    records = work.map(function, placed, name=lambda task: f"frames {task.part.first} to {task.part.end - 1}")
+    by_number = dict(zip(longest_first, records, strict=True))
     return [by_number[number] for number in range(len(tasks))]
 
 
@@ -113,10 +114,14 @@ def _placed(task: T, place: TaskProgress) -> T:
 
 
 @contextmanager
-def _watched_board(places: int, progress: Progress, fps: float | None) -> Iterator[ProgressBoard]:
-    """A board whose totals are shown."""
-    with TemporaryDirectory(prefix="reelrl-") as folder:
-        board, done = ProgressBoard(Path(folder) / "board", places), threading.Event()
+def shown_board(label: str, parts: Sequence[VideoPart], fps: float | None = None) -> Iterator[ProgressBoard]:
+    """A board with a place for each part, whose totals are shown."""
+    total = sum(part.frames for part in parts)
+    with (
+        Progress(label, total, unit="frames", mode="auto-lines") as progress,
+        TemporaryDirectory(prefix="reelrl-") as folder,
+    ):
+        board, done = ProgressBoard(Path(folder) / "board", len(parts)), threading.Event()
 
         def show() -> None:
             read, coded, size_bytes = board.totals()

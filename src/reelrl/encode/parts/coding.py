@@ -7,20 +7,23 @@ coded again.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reelrl.content.clip import Clip
 from reelrl.content.write.video import IvfReader, IvfWriter
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.minigop.controllers.learned import load_minigop_controller
+from reelrl.encode.minigop.controllers.rules import FixedDeltas
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.minigop.source.plan import ClipPlan
-from reelrl.encode.minigop.source.preparation import planned_source
+from reelrl.encode.minigop.source.preparation import opening_qp, planned_source
 from reelrl.encode.parts.board import TaskProgress
 from reelrl.encode.parts.cuts import VideoPart
+from reelrl.encode.parts.held_controller import SHORT, BeginAgain, HeldController
 from reelrl.errors import ContentError
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path, read_regular
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reelrl.encode.codecs.packet import Packet
+    from reelrl.encode.minigop.protocols import MiniGopController
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,53 @@ class Budget:
     """What a part may take, and the plan to spend it by.
 
     octaves_per_qp  what a QP step takes from the bits
-    policy          name of the controller that decides
+    deltas          planned for its mini-GOPs
+    ratio           what the encode takes of the plan's bits
+    policy          name of the controller that holds the part to its bits, near these deltas; without one they are
+                    followed, and the part takes what it takes
+    session_qp      QP that the encoder is opened at; None chooses it by the plan
+    looks           a short part is begun again when its first mini-GOP shows that the ratio is wrong
     """
 
     bits: float
     plan: ClipPlan
     octaves_per_qp: float
-    policy: str = "rate-model"
+    deltas: tuple[float, ...]
+    ratio: float = 1.0
+    policy: str | None = None
+    session_qp: int | None = None
+    looks: bool = False
+
+    @property
+    def opening_qp(self) -> int:
+        """QP that the encoder is opened at."""
+        if self.session_qp is not None:
+            return self.session_qp
+        return opening_qp(self.plan.scaled(self.ratio), self.bits, self.octaves_per_qp)
+
+    def controller(self, *, look: bool) -> MiniGopController:
+        if self.policy is None:
+            return FixedDeltas(self.deltas)
+        return HeldController(load_minigop_controller(self.policy), self, look=look)
+
+    def with_ratio(self, ratio: float) -> Budget:
+        """The same for an encode that takes other bits at the same QPs: the deltas make up for it."""
+        step = math.log2(ratio / self.ratio) / self.octaves_per_qp
+        return replace(self, ratio=ratio, deltas=tuple(delta + step for delta in self.deltas))
+
+    def expected_bits(self, deltas: Sequence[float]) -> float:
+        """What the first mini-GOPs, or all, take with these deltas by the plan alone, without the ratio."""
+        return sum(
+            (planned.probe_bits or 0) * math.exp2(-self.octaves_per_qp * delta)
+            for planned, delta in zip(self.plan.minigops, deltas, strict=False)
+        )
 
     @property
     def facts(self) -> list[Any]:
         """All that the part's bytes depend on, as plain data."""
         planned = [(minigop.layer_qps, minigop.probe_bits, minigop.probe_sse) for minigop in self.plan.minigops]
-        return [self.bits, self.octaves_per_qp, self.policy, self.plan.qp, planned]
+        decided = [self.policy, self.deltas, self.opening_qp, self.looks]
+        return [self.bits, self.octaves_per_qp, self.ratio, *decided, self.plan.qp, planned]
 
 
 @dataclass(frozen=True)
@@ -74,9 +112,11 @@ class PartTask:
 class CodedPart:
     """A part that is coded.
 
-    qps     QP of each picture, in display order
-    deltas  what was decided for each mini-GOP; empty without a budget
-    psnr_y  mean of the frames' luma PSNR in dB; None where it was not measured
+    qps            QP of each picture, in display order
+    deltas         what was decided for each mini-GOP; empty without a budget
+    expected_bits  what the plan said that these take; 0 without a budget
+    session_qp     QP that the encoder was opened at
+    psnr_y         mean of the frames' luma PSNR in dB; None where it was not measured
     """
 
     number: int
@@ -85,6 +125,8 @@ class CodedPart:
     file: str
     qps: list[int]
     deltas: list[float]
+    expected_bits: float
+    session_qp: int
     psnr_y: float | None
 
     def packets(self) -> Iterator[bytes]:
@@ -98,8 +140,8 @@ def code_part(task: PartTask) -> CodedPart:
         if task.place is not None:
             task.place.finish(coded.frames, coded.size_bytes)
         return coded
-    packets, deltas = _coded_freely(task) if task.budget is None else _coded_to_budget(task, task.budget)
-    return _stored(task, packets, deltas)
+    coding = _coded_freely(task) if task.budget is None else _coded_to_budget(task, task.budget)
+    return _stored(task, coding)
 
 
 def finished(task: PartTask) -> CodedPart | None:
@@ -119,28 +161,43 @@ def joined(parts: Sequence[CodedPart]) -> Iterator[bytes]:
         yield from part.packets()
 
 
-def _coded_freely(task: PartTask) -> tuple[list[Packet], list[float]]:
+class _PartStream(NamedTuple):
+    packets: list[Packet]
+    deltas: list[float]
+    session_qp: int
+
+
+def _coded_freely(task: PartTask) -> _PartStream:
     packets: list[Packet] = []
     with EncoderSession(task.settings) as session:
         for packet in session.encode(_watched(task, packets)):
             packet.recon = None
             packets.append(packet)
-    return packets, []
+    return _PartStream(packets, [], task.settings.qp)
 
 
-def _coded_to_budget(task: PartTask, budget: Budget) -> tuple[list[Packet], list[float]]:
+def _coded_to_budget(task: PartTask, budget: Budget) -> _PartStream:
+    try:
+        return _coded_by(budget.controller(look=budget.looks and task.part.frames <= SHORT), task, budget)
+    except BeginAgain as found:
+        better = budget.with_ratio(found.ratio)
+        return _coded_by(better.controller(look=False), task, better)
+
+
+def _coded_by(controller: MiniGopController, task: PartTask, budget: Budget) -> _PartStream:
     packets: list[Packet] = []
     clip = _watched(task, packets)
     source = planned_source(
         clip,
         task.settings,
-        budget.plan,
+        budget.plan.scaled(budget.ratio),
         kbps=budget.bits / clip.duration_s / 1000,
         octaves_per_qp=budget.octaves_per_qp,
+        session_qp=budget.opening_qp,
     )
     source.packets = packets
-    run = run_controller(source, load_minigop_controller(budget.policy), task.seed)
-    return packets, list(run.deltas)
+    run = run_controller(source, controller, task.seed)
+    return _PartStream(packets, list(run.deltas), source.settings.qp)
 
 
 def _watched(task: PartTask, packets: list[Packet]) -> Clip:
@@ -151,8 +208,8 @@ def _watched(task: PartTask, packets: list[Packet]) -> Clip:
     )
 
 
-def _stored(task: PartTask, packets: Sequence[Packet], deltas: list[float]) -> CodedPart:
-    settings = task.settings
+def _stored(task: PartTask, coding: _PartStream) -> CodedPart:
+    settings, packets = task.settings, coding.packets
     with IvfWriter(task.file, settings.width, settings.height, settings.fps) as writer:
         for packet in packets:
             writer.write(packet.data)
@@ -163,7 +220,9 @@ def _stored(task: PartTask, packets: Sequence[Packet], deltas: list[float]) -> C
         size_bytes=sum(packet.size for packet in packets),
         file=str(task.file),
         qps=[packet.qp for packet in packets],
-        deltas=deltas,
+        deltas=coding.deltas,
+        expected_bits=0.0 if task.budget is None else task.budget.expected_bits(coding.deltas),
+        session_qp=coding.session_qp,
         psnr_y=sum(packet.psnr[0] for packet in packets) / len(packets) if measured else None,
     )
     write_atomic(own_path(_facts_path(task.file)), json.dumps(asdict(coded)))

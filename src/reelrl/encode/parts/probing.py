@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from reelrl.content.clip import Clip
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
-from reelrl.encode.minigop.protocols import OCTAVES_PER_QP
+from reelrl.encode.minigop.protocols import CRF_STEPS_PER_QP, OCTAVES_PER_QP
 from reelrl.encode.minigop.source.plan import ClipPlan, probed_plan, spans_of
+from reelrl.encode.minigop.source.preparation import possible_slope
 from reelrl.encode.minigop.source.probe import probe
 from reelrl.encode.minigop.source.starting_qp import near
 from reelrl.encode.parts.board import TaskProgress, side_by_side
@@ -29,34 +28,32 @@ if TYPE_CHECKING:
     from reelrl.encode.parts.scan import Scan
     from reelrl.parallel import Executor
 
-PROBE_PRESET = 13
-"""The probe's preset, where the encode's is not faster."""
+FASTER, FASTEST = 2, 13
+"""Presets by which the probe is faster than the encode, up to the fastest."""
 
-# Sample encodes: one in so many frames of a short clip, up to three; one in so many of a long one.
-_SAMPLE_EVERY, _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES = 150, 600, 24
+# Sample encodes of two mini-GOPs: one in so many frames of a short clip, up to three; one in so many of a long one.
+_SAMPLE_MINIGOPS, _SAMPLE_EVERY, _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES = 2, 150, 600, 24
 _FIRST_QP, _LEAST_STEP = 40, 5  # of the sample encodes
+_SHORT = 100  # frames: of so few a second sample would cost as much as a second probe
 # Octaves that clips take above what their samples say: behind a sample the encoder sees no more frames that would lean
-# on its own, and spends less on it.
-_UNSEEN_OCTAVES = 0.4
-# What an encode by a slower preset takes of the probe's bits at the probe's QPs.
-_BITS_OF_PROBE = 0.97
-_LEAST_OCTAVES, _QP_PER_CRF = 0.03, 1.2
-_FAR_OCTAVES = 0.25  # a probe that is further from the budget is made again, nearer
+# on its own, and spends less on it. (0.4 behind one mini-GOP.)
+_UNSEEN_OCTAVES = 0.1
+# Encodes by presets below this take less than samples by the fastest, by so much a preset.
+_LIKE_SAMPLES, _OCTAVES_PER_PRESET = 9, 0.1
+# What encodes take of the probe's bits at the probe's QPs: 0.86 to 0.95 of generated clips by presets 4 and 8, and 0.6
+# to 0.8 of flat graphics.
+_BITS_OF_PROBE, _SLOW_ENCODE = 0.93, 9
+_FAR_OCTAVES = 0.3  # a probe that is further from the budget is made again, nearer
 
 
 @dataclass(frozen=True)
 class ProbeTask:
-    """Frames to code by the encoder alone, and to throw away.
-
-    content  names the pictures
-    ratio    what the encode takes of the probe's bits
-    """
+    """Frames to code by the encoder alone, and to throw away; `content` names the pictures."""
 
     clip: Clip
     part: VideoPart
     settings: EncoderSettings
     content: str = ""
-    ratio: float = 1.0
     place: TaskProgress | None = None
 
 
@@ -70,7 +67,6 @@ def probe_part(task: ProbeTask) -> ClipPlan:
     if place is not None:
         place.finish(clip.frame_count, 0)
     spans = spans_of(clip.frame_count, task.settings)
-    probed = replace(probed, bits=np.rint(task.ratio * probed.bits).astype(np.int64))
     return probed_plan(spans, probed, task.settings.qp, [{}] * len(spans))
 
 
@@ -84,15 +80,22 @@ def sample(task: ProbeTask) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class Probes:
-    """All parts, probed at one QP; `passes` counts how often."""
+    """All parts, probed at one QP.
+
+    slopes  octaves that a QP step takes from the bits of each part
+    passes  how often all were probed
+    ratio   what an encode usually takes of its probe's bits
+    """
 
     plans: tuple[ClipPlan, ...]
-    octaves_per_qp: float
+    slopes: tuple[float, ...]
     passes: int
+    ratio: float = 1.0
 
     @property
     def bits(self) -> float:
-        return sum(plan.bits for plan in self.plans)
+        """What the encode takes at the probe's QPs."""
+        return self.ratio * sum(plan.bits for plan in self.plans)
 
 
 class Prober:
@@ -106,31 +109,41 @@ class Prober:
 
     def at_crf(self) -> Probes:
         """By the encode's own preset, at the QP of its settings: what the encoder alone takes."""
-        return Probes(self._probed(self._settings), OCTAVES_PER_QP, 1)
+        return Probes(self._probed(self._settings), self._alike(OCTAVES_PER_QP), 1)
 
     def at_rate(self, bits: float) -> Probes:
         """By a faster preset, at a QP at which the encode takes about so many bits."""
-        fast = replace(self._settings, preset=max(self._settings.preset, PROBE_PRESET))
-        qp, octaves_per_qp = self._guess(fast, bits)
-        first = Probes(self._probed(replace(fast, qp=qp)), octaves_per_qp, 1)
+        preset = self._settings.preset
+        fast = replace(self._settings, preset=min(preset + FASTER, FASTEST))
+        ratio = _BITS_OF_PROBE if preset <= _SLOW_ENCODE else 1.0
+        qp, octaves_per_qp = self._guess(bits)
+        first = Probes(self._probed(replace(fast, qp=qp)), self._alike(octaves_per_qp), 1, ratio)
         octaves = math.log2(first.bits / bits)
-        better = near(qp + octaves * _QP_PER_CRF / octaves_per_qp)
+        better = near(qp + octaves * CRF_STEPS_PER_QP / octaves_per_qp)
         if abs(octaves) < _FAR_OCTAVES or better == qp:
             return first
-        second = Probes(self._probed(replace(fast, qp=better)), octaves_per_qp, 2)
-        # Two probes show what a QP step takes better than the sample encodes do.
-        slope = max(_QP_PER_CRF * math.log2(first.bits / second.bits) / (better - qp), _LEAST_OCTAVES)
+        second = Probes(self._probed(replace(fast, qp=better)), first.slopes, 2, ratio)
         nearer = min(first, second, key=lambda probes: abs(math.log2(probes.bits / bits)))
-        return replace(nearer, octaves_per_qp=slope, passes=2)
+        # Two probes show what a QP step takes better than the sample encodes do, and of each part.
+        both = zip(first.plans, second.plans, strict=True)
+        slopes = (CRF_STEPS_PER_QP * math.log2(one.bits / other.bits) / (better - qp) for one, other in both)
+        return replace(nearer, slopes=tuple(map(possible_slope, slopes)), passes=2)
 
-    def _guess(self, settings: EncoderSettings, bits: float) -> tuple[int, float]:
+    def _alike(self, octaves_per_qp: float) -> tuple[float, ...]:
+        return (possible_slope(octaves_per_qp),) * len(self._parts)
+
+    def _guess(self, bits: float) -> tuple[int, float]:
         """A QP at which the clip takes about so many bits, and what a QP step takes there, by sample encodes."""
+        settings = replace(self._settings, preset=FASTEST)
+        bits *= 2 ** (_OCTAVES_PER_PRESET * max(_LIKE_SAMPLES - self._settings.preset, 0))
         qp = _FIRST_QP
         octaves = self._sampled_octaves(replace(settings, qp=qp), bits)
+        if self._clip.frame_count < _SHORT:
+            return near(qp + octaves * CRF_STEPS_PER_QP / OCTAVES_PER_QP), OCTAVES_PER_QP
         step = round(octaves / OCTAVES_PER_QP)
         following = near(qp + (step if abs(step) >= _LEAST_STEP else math.copysign(_LEAST_STEP, step or 1)))
         then = self._sampled_octaves(replace(settings, qp=following), bits)
-        octaves_per_qp = max((octaves - then) / (following - qp), _LEAST_OCTAVES)
+        octaves_per_qp = possible_slope((octaves - then) / (following - qp))
         return near(following + then / octaves_per_qp), octaves_per_qp
 
     def _sampled_octaves(self, settings: EncoderSettings, bits: float) -> float:
@@ -138,14 +151,13 @@ class Prober:
         return math.log2(self._sampled(settings) / bits) + _UNSEEN_OCTAVES
 
     def _probed(self, settings: EncoderSettings) -> tuple[ClipPlan, ...]:
-        ratio = _BITS_OF_PROBE if settings.preset > self._settings.preset else 1.0
-        tasks = [ProbeTask(self._clip, part, settings, self._seen.key(part), ratio) for part in self._parts]
+        tasks = [ProbeTask(self._clip, part, settings, self._seen.key(part)) for part in self._parts]
         return tuple(side_by_side(self._work, probe_part, tasks, "probe"))
 
     def _sampled(self, settings: EncoderSettings) -> float:
-        """Bits of the clip, judged from a few of its mini-GOPs, each behind a key frame of its own."""
+        """Bits of the clip, judged from a few of its mini-GOPs, two each behind a key frame of their own."""
         frames = self._clip.frame_count
-        count = min(2**settings.levels + 1, frames)
+        count = min(_SAMPLE_MINIGOPS * 2**settings.levels + 1, frames)
         number = _samples(frames)
         places = [round((frames - count) * (place + 0.5) / number) for place in range(number)]
         tasks = [ProbeTask(self._clip, self._inside(place, count), settings) for place in places]

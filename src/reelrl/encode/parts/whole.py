@@ -1,6 +1,6 @@
 """A whole video by parts: read once, cut, probed, given budgets, coded side by side.
 
-clip ─► scan ─► cut ─► probe every part ─► part_budgets ─► code_part for each, in worker processes ─► joined
+clip ─► scan ─► cut ─► probe every part ─► for each of some rounds: budgets ─► code_part in worker processes ─► joined
 
 Nothing here depends on how many work at once, nor on which part is done first: the same command writes the same bytes.
 """
@@ -17,20 +17,26 @@ from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.rules import RateModel
 from reelrl.encode.minigop.protocols import MiniGopEpisode
 from reelrl.encode.minigop.source.in_process import least_lag
-from reelrl.encode.parts.board import side_by_side
-from reelrl.encode.parts.budgets import part_budgets
-from reelrl.encode.parts.coding import Budget, CodedPart, PartTask, code_part, finished, joined
+from reelrl.encode.parts.again import TIMES, budget_again, to_code_again
+from reelrl.encode.parts.board import on_board, shown_board
+from reelrl.encode.parts.budgets import PartBudgets
+from reelrl.encode.parts.coding import CodedPart, PartTask, code_part, finished, joined
 from reelrl.encode.parts.cuts import cut
 from reelrl.encode.parts.probing import Prober
+from reelrl.encode.parts.rounds import rounds
 from reelrl.encode.parts.scan import STRETCH, scan
 from reelrl.errors import ConfigError
 from reelrl.parallel import InProcess, executor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from reelrl.encode.parts.board import ProgressBoard
+    from reelrl.encode.parts.coding import Budget
+    from reelrl.encode.parts.cuts import VideoPart
     from reelrl.encode.parts.folder import PartsFolder
     from reelrl.encode.parts.probing import Probes
+    from reelrl.encode.parts.scan import Scan
     from reelrl.parallel import Executor
 
 RESTARTS = 2
@@ -113,18 +119,70 @@ def encode_parts(job: PartsJob, folder: PartsFolder) -> EncodedParts:
         whole = _episode(job, settings, probes)
         controller = load_minigop_controller(job.policy)
         assert isinstance(controller, RateModel)  # noqa: S101 - the job has checked it
-        budgets = part_budgets(controller, whole, [len(plan.minigops) for plan in probes.plans])
-        tasks = []
-        for part, plan, bits in zip(parts, probes.plans, budgets, strict=True):
-            budget = Budget(bits, plan, whole.octaves_per_qp, job.policy)
-            file = folder.file(seen.key(part), settings, job.seed, *budget.facts)
-            tasks.append(PartTask(clip, part, settings, file, budget, seed=job.seed))
-        done = {task.part.number: there for task in tasks if (there := finished(task)) is not None}
-        left = [task for task in tasks if task.part.number not in done]
-        coded = side_by_side(work, code_part, left, "encode", float(clip.fps))
-    done |= {part.number: part for part in coded}
-    in_order = tuple(done[part.number] for part in parts)
-    return EncodedParts(clip, in_order, whole.kbps, probes.passes + 1, len(tasks) - len(left))
+        coder = _PartCoder(job, folder, seen, work)
+        budgets = PartBudgets(controller, whole, probes, job.policy)
+        with shown_board("encode", parts, float(clip.fps)) as board:
+            for chosen, chase, look in rounds(parts):
+                given = budgets.budgets([part.number for part in chosen], chase=chase, look=look)
+                for coded in coder.code(chosen, given, board):
+                    budgets.finish(coded)
+            coder.correct(whole.budget_bits, board)
+    return EncodedParts(clip, coder.in_order, whole.kbps, probes.passes + 1, coder.found)
+
+
+class _PartCoder:
+    """Codes parts by their budgets, and remembers them in the order in which they were coded."""
+
+    def __init__(self, job: PartsJob, folder: PartsFolder, seen: Scan, work: Executor) -> None:
+        self._job, self._folder, self._seen, self._work = job, folder, seen, work
+        self._tasks: dict[int, PartTask] = {}
+        self._coded: dict[int, CodedPart] = {}
+        self._found: set[int] = set()
+
+    @property
+    def found(self) -> int:
+        """How many parts were there from an earlier time."""
+        return len(self._found)
+
+    @property
+    def in_order(self) -> tuple[CodedPart, ...]:
+        return tuple(self._coded[number] for number in sorted(self._coded))
+
+    def code(self, parts: Sequence[VideoPart], budgets: Sequence[Budget], board: ProgressBoard) -> list[CodedPart]:
+        """Code them side by side; what is finished in the folder is taken over."""
+        tasks = [self._task(part, budget) for part, budget in zip(parts, budgets, strict=True)]
+        self._found -= {part.number for part in parts}
+        self._found |= {task.part.number for task in tasks if finished(task) is not None}
+        coded = on_board(self._work, code_part, tasks, [board.place(part.number) for part in parts])
+        for task, one in zip(tasks, coded, strict=True):
+            self._tasks[one.number], self._coded[one.number] = task, one
+        return coded
+
+    def correct(self, budget_bits: float, board: ProgressBoard) -> None:
+        """Code a few parts again while all together are too far from the budget."""
+        for _ in range(TIMES):
+            # The latest first: they were to make up for the others already.
+            chosen, change = to_code_again(reversed(self._coded.values()), budget_bits)
+            if not chosen:
+                return
+            before = dict(self._coded)
+            tasks = [self._tasks[coded.number] for coded in chosen]
+            both = zip(tasks, chosen, strict=True)
+            again = [budget_again(task.budget, coded, change) for task, coded in both if task.budget is not None]
+            self.code([task.part for task in tasks], again, board)
+            if abs(_bits(self._coded) - budget_bits) > abs(_bits(before) - budget_bits):
+                self._coded = before
+                return
+
+    def _task(self, part: VideoPart, budget: Budget) -> PartTask:
+        job = self._job
+        settings = job.settings.for_clip(job.clip)
+        file = self._folder.file(self._seen.key(part), settings, job.seed, *budget.facts)
+        return PartTask(job.clip, part, settings, file, budget, seed=job.seed)
+
+
+def _bits(coded: Mapping[int, CodedPart]) -> int:
+    return sum(8 * part.size_bytes for part in coded.values())
 
 
 def _enough(workers: Executor, tasks: int) -> Executor:
@@ -149,5 +207,5 @@ def _episode(job: PartsJob, settings: EncoderSettings, probes: Probes) -> MiniGo
         feedback_lag=least_lag(settings),
         passes=probes.passes,
         plan=tuple(planned for plan in probes.plans for planned in plan.minigops),
-        octaves_per_qp=probes.octaves_per_qp,
+        octaves_per_qp=sum(probes.slopes) / len(probes.slopes),
     )

@@ -89,9 +89,9 @@ class RateModel:
         return [self.strength * error for error in relative_errors(episode, plan)]
 
     @property
-    def planned_bits(self) -> list[float]:
-        """What each mini-GOP takes, by the probe, at its offset alone: only their proportions mean something."""
-        return self._planned
+    def offsets_in_force(self) -> list[float]:
+        """The offsets of the episode, none larger than `LARGEST_OFFSET`."""
+        return self._offsets
 
     def act(self, situation: Situation) -> float:
         mg, history, budget = situation.request.mg, situation.history, situation.episode.budget_bits

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reelrl.encode.features import FrameAnalysis, analyse, clip_features
 from reelrl.encode.minigop.protocols import PlannedMiniGop
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from reelrl.content.clip import Clip
     from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.features import FrameAnalysis
     from reelrl.encode.minigop.source.probe import Probe
 
 
@@ -58,6 +58,13 @@ class ClipPlan:
     def bits(self) -> int:
         """What the probe spent; 0 without one."""
         return sum(planned.probe_bits or 0 for planned in self.minigops)
+
+    def scaled(self, ratio: float) -> ClipPlan:
+        """The plan of an encode that takes so much of the probe's bits at the probe's QPs."""
+        minigops = tuple(
+            replace(planned, probe_bits=round(ratio * (planned.probe_bits or 0))) for planned in self.minigops
+        )
+        return replace(self, minigops=minigops)
 
 
 def probed_plan(spans: Sequence[Span], probed: Probe, qp: int, features: Sequence[dict[str, float]]) -> ClipPlan:
@@ -112,6 +119,9 @@ def _layer(place: int, levels: int) -> int:
 
 def features_of(spans: Sequence[Span], clip: Clip) -> list[dict[str, float]]:
     """Complexity of each mini-GOP by name, from our own analysis of the source."""
+    # Here: numba takes a third of a second to load, and parts of a video are planned without features.
+    from reelrl.encode.features import analyse, clip_features
+
     analysis = analyse(clip_features(clip), clip.width, clip.height)
     return [described(analysis, slice(span.first, span.end)) for span in spans]
 

@@ -168,9 +168,13 @@ def planned_source(
     passes: int = 1,
     octaves_per_qp: float = OCTAVES_PER_QP,
     headroom: int = HEADROOM,
+    session_qp: int | None = None,
     sample_cpu_s: float = 0.0,
 ) -> InProcessSource:
-    """A source for one pass over a clip whose plan is made; `passes` and `octaves_per_qp` as in `MiniGopEpisode`."""
+    """A source for one pass over a clip whose plan is made; `passes` and `octaves_per_qp` as in `MiniGopEpisode`.
+
+    In random access the session is opened at `session_qp`, or `headroom` above what the pictures will have.
+    """
     episode = MiniGopEpisode(
         clip=clip.name,
         width=clip.width,
@@ -184,15 +188,26 @@ def planned_source(
         feedback_lag=_lag(settings, feedback_lag),
         passes=passes,
         plan=None if settings.low_delay else plan.minigops,
-        octaves_per_qp=min(max(octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES),
+        octaves_per_qp=possible_slope(octaves_per_qp),
     )
     if settings.low_delay:
         settings = replace(settings, qp=plan.qp)
     else:
-        octaves = math.log2(plan.bits / episode.budget_bits)
-        expected_qp = plan.qp + octaves / episode.octaves_per_qp  # of the pictures, on average
-        settings = replace(settings, qp=clipped(round(expected_qp) + headroom), crf_quarters=0, picture_qp=True)
+        if session_qp is None:
+            session_qp = opening_qp(plan, episode.budget_bits, episode.octaves_per_qp, headroom)
+        settings = replace(settings, qp=session_qp, crf_quarters=0, picture_qp=True)
     return InProcessSource(clip, settings, episode, plan, sample_cpu_s)
+
+
+def opening_qp(plan: ClipPlan, budget_bits: float, octaves_per_qp: float, headroom: int = HEADROOM) -> int:
+    """QP to open a session at that replays the plan's QPs, moved so that it takes the budget."""
+    expected_qp = plan.qp + math.log2(plan.bits / budget_bits) / octaves_per_qp  # of the pictures, on average
+    return clipped(round(expected_qp) + headroom)
+
+
+def possible_slope(octaves_per_qp: float) -> float:
+    """What a QP step takes from the bits, as far as that can be."""
+    return min(max(octaves_per_qp, _LEAST_OCTAVES), _MOST_OCTAVES)
 
 
 def _lag(settings: EncoderSettings, wanted: int | None) -> int:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.session import EncoderSession
-from reelrl.encode.features import analyse, clip_features
 from reelrl.encode.minigop.source.plan import SCENE_CUT, spans_of
 from reelrl.storage.cache import cached, json_of, key_of
 from reelrl.storage.files import cache_dir
@@ -135,6 +134,8 @@ def _first_sample(clip: Clip, settings: EncoderSettings) -> FirstSample:
 
 def _bits(clip: Clip, settings: EncoderSettings) -> float:
     """Bits of the clip, judged from a few of its mini-GOPs, each behind a key frame of its own."""
+    from reelrl.encode.features import analyse, clip_features
+
     size: int = 2**settings.levels
     last = max(clip.frame_count - size - 1, 0)
     places = sorted({round(last * place / (SAMPLES - 1)) for place in range(SAMPLES)})
