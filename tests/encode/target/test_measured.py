@@ -15,7 +15,7 @@ from reelrl.content.xpsnr import xpsnr
 from reelrl.encode.target import measured as measuring
 from reelrl.encode.target.lessons import SETTINGS, probe_point, whole_point
 from reelrl.encode.target.measured import measured, thirds
-from reelrl.encode.target.probe import FRAMES, scored, windows
+from reelrl.encode.target.probe import FRAMES, cost, frames_to_check, scored, windows
 from reelrl.encode.target.scene_features import NAMES, clip_pairs, scene_features
 from reelrl.encode.target.scores import METRICS, frame_scores, pooled
 from reelrl.errors import ConfigError
@@ -121,6 +121,21 @@ def test_windows_lie_within_the_scene_and_grow_with_it() -> None:
     assert [number % FRAMES for number in scored([FRAMES, FRAMES])] == [2, 5, 2, 5]
     assert scored([3]) == (1,)
     assert scored([1]) == ()
+
+
+def test_frames_that_are_checked_lie_in_the_middle_of_the_layers() -> None:
+    assert frames_to_check(48) == (2, 10, 14, 22, 26, 34, 38, 46)
+    for frames in range(1, 900):
+        numbers = frames_to_check(frames)
+        assert all(0 < n < frames - 1 for n in numbers)
+        assert bool(numbers) == (frames > 2)
+        assert frames < 12 or all(n % 4 == 2 for n in numbers)
+        assert len(numbers) <= 24
+
+
+def test_a_probe_of_a_long_scene_or_a_slow_preset_takes_a_smaller_share() -> None:
+    assert cost(48, 8) > cost(300, 8) > cost(300, 4)
+    assert cost(48, 12) == cost(48, 8)
 
 
 def test_features_tell_scenes_apart() -> None:

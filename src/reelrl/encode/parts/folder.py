@@ -41,8 +41,7 @@ class PartsFolder:
 
     def file(self, content: str, settings: EncoderSettings, *facts: Any) -> Path:
         """Where the part with these pictures is or will be."""
-        chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
-        return self.path / f"{key_of([VERSION, content, chosen, capabilities(settings.backend).version, *facts])}.ivf"
+        return part_file(self.path, content, settings, *facts)
 
     @property
     def finished(self) -> int:
@@ -77,3 +76,9 @@ class PartsFolder:
         if self.path.is_dir():
             with suppress(FileNotFoundError):
                 self._locked().release()
+
+
+def part_file(folder: Path, content: str, settings: EncoderSettings, *facts: Any) -> Path:
+    """The same in the folder of an encode, for its worker processes."""
+    chosen = {name: value for name, value in to_mapping(settings).items() if name not in _UNSEEN}
+    return folder / f"{key_of([VERSION, content, chosen, capabilities(settings.backend).version, *facts])}.ivf"

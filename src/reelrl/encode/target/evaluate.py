@@ -13,13 +13,15 @@ from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.laboratory import MeasuredCurves
 from reelrl.encode.target.lessons import BITS
 from reelrl.encode.target.model import FileBelief
-from reelrl.encode.target.search import SearchRules, search
+from reelrl.encode.target.probe import cost
+from reelrl.encode.target.search import SceneSearch, SearchRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from reelrl.encode.target.laboratory import Laboratory
     from reelrl.encode.target.lessons import CurvePoint, Lesson
+    from reelrl.encode.target.model import FigureModel
 
 MODEL = "model"
 REFERENCES = {"interpolated": references.interpolated, "four-probes": references.four_probes}
@@ -52,14 +54,18 @@ class TargetPlan:
 class SearchOutcome:
     """One scene by one searcher.
 
+    place      of the scene among those of its source, from 0
     got        the scene's figure at the chosen CRF
     doubt      standard deviation that the model stated; 0 for others
-    search_cpu_s, encode_cpu_s   features, probes and their scores; the encode at the chosen CRF
+    probes     with an encode that was made again, which counts as one
+    recoded    how often the encode was made again
+    search_cpu_s, encode_cpu_s   features, probes, checks, scores, an encode that is thrown away; the encode that stays
     """
 
     searcher: str
     scene: str
     source: str
+    place: int
     height: int
     preset: int
     target: float
@@ -67,6 +73,7 @@ class SearchOutcome:
     got: float
     doubt: float
     probes: int
+    recoded: int
     search_cpu_s: float
     encode_cpu_s: float
 
@@ -75,28 +82,39 @@ class SearchOutcome:
         return self.got - self.target
 
 
-def judge(lessons: Sequence[Lesson], plan: TargetPlan, laboratory: Laboratory) -> Iterator[SearchOutcome]:
-    """All searchers on all scenes; the model is fitted anew for each source, without it.
+def models_without(lessons: Sequence[Lesson], plan: TargetPlan) -> dict[str, dict[str, FigureModel]]:
+    """By source: the models that are fitted to all others."""
+    figures = (f"{plan.metric}.{plan.pool}", BITS)
+    return {
+        source: {name: fitted(name, [each for each in lessons if each.source != source], plan.fit) for name in figures}
+        for source in sorted({lesson.source for lesson in lessons if lesson.height >= plan.least_height})
+    }
+
+
+def judge(
+    lessons: Sequence[Lesson],
+    plan: TargetPlan,
+    laboratory: Laboratory,
+    models: Mapping[str, Mapping[str, FigureModel]] | None = None,
+) -> Iterator[SearchOutcome]:
+    """All searchers on all scenes; `models` are those of `models_without`, fitted anew for each source.
 
     The model gets its answers from `laboratory`, and so do the references where the plan says so; else they read theirs
     off the curves that are known of the scene by then, which flatters them: every answer is that of the whole scene.
     """
-    for source in sorted({lesson.source for lesson in lessons}):
-        others = [lesson for lesson in lessons if lesson.source != source]
-        models = {name: fitted(name, others, plan.fit) for name in (f"{plan.metric}.{plan.pool}", BITS)}
+    for source, known in (models or models_without(lessons, plan)).items():
         for preset in plan.presets:
-            files = {name: FileBelief(model) for name, model in models.items()}
-            for lesson in lessons:
-                if lesson.source != source or lesson.height < plan.least_height:
-                    continue
+            files = {name: FileBelief(model) for name, model in known.items()}
+            judged = [each for each in lessons if each.source == source and each.height >= plan.least_height]
+            for place, lesson in enumerate(judged):
                 for target in targets_of(lesson, preset, plan, list(lessons).index(lesson)):
-                    outcome, final = _by_model(lesson, preset, target, plan, files, laboratory)
+                    outcome, final = _by_model(lesson, place, preset, target, plan, files, laboratory)
                     yield outcome
-                    answers, known = laboratory, lesson
+                    answers, measured = laboratory, lesson
                     if not plan.encode_references:
-                        answers, known = MeasuredCurves(), _with_point(lesson, final)
+                        answers, measured = MeasuredCurves(), with_point(lesson, final)
                     for name, searcher in REFERENCES.items():
-                        yield _by_reference(name, searcher, known, preset, target, answers)
+                        yield _by_reference(name, searcher, measured, preset, target, answers)
 
 
 def targets_of(lesson: Lesson, preset: int, plan: TargetPlan, number: int) -> list[QualityTarget]:
@@ -112,6 +130,7 @@ def targets_of(lesson: Lesson, preset: int, plan: TargetPlan, number: int) -> li
 
 def _by_model(
     lesson: Lesson,
+    place: int,
     preset: int,
     target: QualityTarget,
     plan: TargetPlan,
@@ -119,21 +138,30 @@ def _by_model(
     laboratory: Laboratory,
 ) -> tuple[SearchOutcome, CurvePoint]:
     beliefs = {name: file.scene(np.array(lesson.features)) for name, file in files.items()}
+    search = SceneSearch(beliefs, target, preset, plan.rules, probe_cost=cost(lesson.frames, preset))
     asked: list[CurvePoint] = []
 
     def ask(crf: float) -> CurvePoint:
         asked.append(laboratory.probe(lesson, crf, plan.metric))
         return asked[-1]
 
-    decision = search(beliefs, target, preset, ask, plan.rules)
+    decision = search.decide(ask)
     final = laboratory.whole(lesson, preset, decision.chosen.crf, plan.metric)
+    thrown_away_s, recoded = 0.0, 0
+    while search.worth_a_check(decision):
+        asked.append(laboratory.check(lesson, preset, final.crf, plan.metric))
+        decision = search.revise(decision, asked[-1].figures[target.figure])
+        if decision.chosen.crf != final.crf:
+            thrown_away_s, recoded = thrown_away_s + final.encode_cpu_s, recoded + 1
+            final = laboratory.whole(lesson, preset, decision.chosen.crf, plan.metric)
     for name, file in files.items():
         file.learn(beliefs[name])
     spent_s = lesson.feature_cpu_s + sum(point.encode_cpu_s + point.score_cpu_s[plan.metric] for point in asked)
-    return _outcome(MODEL, lesson, preset, target, final, len(asked), spent_s, decision.chosen.doubt), final
+    outcome = _outcome(MODEL, lesson, preset, target, final, len(decision.probes) + recoded, spent_s + thrown_away_s)
+    return replace(outcome, place=place, doubt=decision.chosen.doubt, recoded=recoded), final
 
 
-def _with_point(lesson: Lesson, point: CurvePoint) -> Lesson:
+def with_point(lesson: Lesson, point: CurvePoint) -> Lesson:
     """The lesson with one encode more; one at the same CRF is known better by it."""
     others = [each for each in lesson.points if (each.encoder, each.crf) != (point.encoder, point.crf)]
     return replace(lesson, points=[*others, point])
@@ -167,19 +195,20 @@ def _outcome(
     final: CurvePoint,
     probes: int,
     spent_s: float,
-    doubt: float = 0.0,
 ) -> SearchOutcome:
     return SearchOutcome(
         searcher=searcher,
         scene=lesson.name,
         source=lesson.source,
+        place=0,
         height=lesson.height,
         preset=preset,
         target=target.value,
         crf=final.crf,
         got=final.figures[target.figure],
-        doubt=doubt,
+        doubt=0.0,
         probes=probes,
+        recoded=0,
         search_cpu_s=spent_s,
         encode_cpu_s=final.encode_cpu_s,
     )
@@ -200,6 +229,7 @@ def summary(outcomes: Sequence[SearchOutcome], near: float = 1.0) -> list[dict[s
                 "mean_miss": float(np.abs(misses).mean()),
                 "p95_miss": float(np.percentile(np.abs(misses), 95)),
                 "probes": float(np.mean([each.probes for each in chosen])),
+                "recoded": float(np.mean([each.recoded for each in chosen])),
                 # Of all CPU time, so that a second spent on a large picture counts as one.
                 "cpu_ratio": sum(each.search_cpu_s for each in chosen) / sum(each.encode_cpu_s for each in chosen),
             }

@@ -6,16 +6,16 @@ model is then fitted to what is filled in, with the doubt that is left counted (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reelrl.encode.target.lessons import KNOTS, Lesson
-from reelrl.encode.target.model import ENCODERS, SIZE, FigureModel, knot_weights, to_scale
+from reelrl.encode.target.lessons import KNOTS, PROBE, Lesson
+from reelrl.encode.target.model import CRFS, ENCODERS, SIZE, FigureModel, FileBelief, knot_weights, to_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _ROUNDS = 40
 _LEAST_SPREAD = 1e-3
 _LARGEST_SHARED = 0.9
+_FOLDS, _LEAST_ERRORS, _LARGEST_ERROR = 5, 4, 3.0
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,55 @@ class CurveFitSettings:
     noise             standard deviation of a point around its scene's curve, as the same share
     """
 
-    ridge: float = 12.0
+    ridge: float = 30.0
     difference_ridge: float = 100.0
-    trust: float = 6.0
+    trust: float = 15.0
     residual: float = 0.4
     difference: float = 0.05
     noise: float = 0.01
 
 
 def fitted(figure: str, lessons: Sequence[Lesson], settings: CurveFitSettings | None = None) -> FigureModel:
-    """The model of a figure. Lessons without a point of it count for nothing."""
+    """The model of a figure, as unsure as it should be. Lessons without a point of it count for nothing.
+
+    A fit knows its own scenes too well. So it is tried on sources that are left out of it, and the covariance is made
+    as wide as it is wrong there.
+    """
     settings = settings or CurveFitSettings()
+    model = _fitted_once(figure, lessons, settings)
+    wrong = [error for fold in _folds(lessons) for error in _errors(figure, *fold, settings)]
+    if len(wrong) < _LEAST_ERRORS:
+        return model
+    # Not by single scenes of another kind: a probe that is far off says nothing about the others.
+    caution = float(np.clip(np.sqrt(np.mean(np.minimum(np.square(wrong), _LARGEST_ERROR**2))), 1, _LARGEST_ERROR))
+    return replace(model, covariance=caution**2 * model.covariance)
+
+
+def _folds(lessons: Sequence[Lesson]) -> Iterator[tuple[list[Lesson], list[Lesson]]]:
+    """(those to fit to, those of other sources)."""
+    sources = sorted({lesson.source for lesson in lessons})
+    for fold in range(min(_FOLDS, len(sources)) if len(sources) > 2 else 0):
+        left_out = set(sources[fold::_FOLDS])
+        yield [x for x in lessons if x.source not in left_out], [x for x in lessons if x.source in left_out]
+
+
+def _errors(
+    figure: str, known: Sequence[Lesson], others: Sequence[Lesson], settings: CurveFitSettings
+) -> Iterator[float]:
+    """What is expected of whole scenes after a probe at their CRF, in standard deviations off what they are."""
+    model = _fitted_once(figure, known, settings)
+    for lesson in others:
+        probes = dict(zip(*(each.tolist() for each in lesson.curve(PROBE, figure)), strict=True))
+        for crf, value in zip(*(each.tolist() for each in lesson.curve("8", figure)), strict=True):
+            if crf in probes:
+                belief = FileBelief(model).scene(np.array(lesson.features))
+                belief.observe(PROBE, crf, probes[crf])
+                expected, doubt = belief.curve(8)
+                place = int(np.searchsorted(CRFS, crf))
+                yield (value - float(expected[place])) / max(float(doubt[place]), 1e-9)
+
+
+def _fitted_once(figure: str, lessons: Sequence[Lesson], settings: CurveFitSettings) -> FigureModel:
     rows, values, inputs, centre, spread, sources = _gather(figure, lessons)
     everything = np.concatenate(values)
     scale = float(everything.std()) or 1.0

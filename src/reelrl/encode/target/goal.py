@@ -53,3 +53,18 @@ class QualityTarget:
 
     def __str__(self) -> str:
         return f"{self.metric}={self.value:g}" + ("" if self.pool == "mean" else f",{self.pool}")
+
+
+def quality_range(text: str) -> tuple[float, float]:
+    """The ends of `vmaf=60..95`: what the rungs of a ladder are to have."""
+    metric, _, ends = text.partition("=")
+    low, dots, high = ends.partition("..")
+    try:
+        first, last = float(low), float(high)
+    except ValueError:
+        dots = ""
+    if not dots or metric.strip().lower() != "vmaf":
+        raise ConfigError(f"target {text!r} of a ladder; write it like vmaf=60..95 (VMAF alone compares sizes here)")
+    for value in (first, last):
+        QualityTarget("vmaf", value)
+    return first, last

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from reelrl.encode.target.lessons import PROBE, SETTINGS, CurvePoint, Lesson, probe_point, whole_point
+from reelrl.encode.target.goal import QualityTarget
+from reelrl.encode.target.lessons import BITS, PROBE, SETTINGS, CurvePoint, Lesson, point_of, probe_point, whole_point
+from reelrl.encode.target.measured import measured
 from reelrl.encode.target.model import from_scale, to_scale
-from reelrl.encode.target.probe import windows
+from reelrl.encode.target.probe import frames_to_check, scored, windows
+from reelrl.encode.target.search import CHECK_DOUBT
 from reelrl.encode.target.spline import spline_weights
 
 if TYPE_CHECKING:
@@ -24,6 +28,14 @@ class Laboratory(Protocol):
     def probe(self, lesson: Lesson, crf: float, metric: str) -> CurvePoint: ...
 
     def whole(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint: ...
+
+    def check(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint:
+        """A few frames of a finished encode: its `encode_cpu_s` is what decoding it takes."""
+        ...
+
+
+DECODING = 0.04
+"""CPU of decoding a scene over that of its encode at preset 8, the fastest that is judged."""
 
 
 class MeasuredCurves:
@@ -50,6 +62,14 @@ class MeasuredCurves:
         points = [point for point in lesson.points if point.encoder == str(preset)]
         return CurvePoint(str(preset), crf, figures, *_costs(points, crf))
 
+    def check(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint:
+        """What the whole scene has, with an error as large as that of a few frames; the same each time."""
+        point = _as_check(self.whole(lesson, preset, crf, metric), lesson)
+        error = np.random.default_rng(zlib.crc32(f"{lesson.name} {crf:g}".encode())).normal(0, CHECK_DOUBT)
+        near = QualityTarget(metric, 30.0 if metric != "ssim" else 0.9).near
+        read = {name: value + (error * near if name != BITS else 0) for name, value in point.figures.items()}
+        return replace(point, figures=read)
+
     def _read(self, lesson: Lesson, encoder: str, crf: float, metric: str) -> CurvePoint:
         points = [point for point in lesson.points if point.encoder == encoder]
         names = [name for name in points[0].figures if name.partition(".")[0] in (metric, "bits")]
@@ -73,10 +93,29 @@ class RealEncodes:
         everything = tuple(range(scene.frame_count))
         return whole_point(scene, replace(SETTINGS, preset=preset).for_clip(scene), crf, (metric,), everything)
 
+    def check(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint:
+        scene = self._scene(lesson)
+        settings = replace(SETTINGS, preset=preset).for_clip(scene)
+        everything = tuple(range(scene.frame_count))
+        encode = measured([scene], settings, crf, everything, (metric,))  # that of `whole`, from the cache
+        chosen: dict[str, Any] = {metric: encode.scores(metric)[list(frames_to_check(scene.frame_count))]}
+        few = replace(encode, **chosen)
+        return _as_check(point_of(str(preset), crf, few, settings, (metric,)), lesson)
+
     def _scene(self, lesson: Lesson) -> Clip:
         if self._held is None or self._held[0] != lesson.name:
             self._held = (lesson.name, self._scenes[lesson.name].load())
         return self._held[1]
+
+
+def _as_check(point: CurvePoint, lesson: Lesson) -> CurvePoint:
+    """What a check takes: as much for each frame as the scores of the scene's probes did."""
+    frames = sum(count for _, count in windows(lesson.frames))
+    more = len(frames_to_check(lesson.frames)) / max(len(scored([frames])), 1)
+    probes = [each.score_cpu_s for each in lesson.points if each.encoder == PROBE]
+    score_cpu_s = {name: more * float(np.mean([each[name] for each in probes])) for name in probes[0]}
+    fast = [each.encode_cpu_s for each in lesson.points if each.encoder == "8"]
+    return replace(point, encode_cpu_s=DECODING * float(np.mean(fast)), score_cpu_s=score_cpu_s)
 
 
 def _at(lesson: Lesson, encoder: str, figure: str, crf: float) -> float:

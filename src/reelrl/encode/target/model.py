@@ -78,12 +78,8 @@ class FileBelief:
         """Take over what was measured of a scene of this file."""
         if not scene.seen:
             return
-        rows, values = np.array([row for row, _ in scene.seen]), np.array([value for _, value in scene.seen])
-        gain = (
-            self._covariance
-            @ rows.T
-            @ np.linalg.inv(rows @ scene.prior_covariance @ rows.T + _noise(scene.model, rows))
-        )
+        rows, values, noise = (np.array(each) for each in zip(*scene.seen, strict=True))
+        gain = self._covariance @ rows.T @ np.linalg.inv(rows @ scene.prior_covariance @ rows.T + np.diag(noise))
         self._mean = self._mean + gain @ (values - rows @ scene.prior_mean)
         self._covariance = _symmetric(self._covariance - gain @ rows @ self._covariance)
 
@@ -95,14 +91,23 @@ class SceneBelief:
         self.model = model
         self.prior_mean, self.prior_covariance = mean, covariance
         self._mean, self._covariance = mean, covariance
-        self.seen: list[tuple[Vector, float]] = []  # (weights of the curve's vector, measured in scale)
+        self.seen: list[tuple[Vector, float, float]] = []  # (weights of the curve's vector, value in scale, variance)
 
     def observe(self, encoder: str, crf: float, figure: float) -> None:
         """A measured point: by a probe, or by the whole scene with a preset."""
-        row = knot_weights(encoder, crf)
+        self._take(knot_weights(encoder, crf), figure, self.model.noise)
+
+    def observe_encode(self, preset: int, crf: float, figure: float, doubt: float) -> None:
+        """The whole scene by any preset, scored by a few frames: the figure has this standard deviation."""
+        row = preset_weights(preset, crf)
+        # As wide in scale as it is at this height of the curve.
+        width = to_scale(self.model.figure, figure) - to_scale(self.model.figure, figure - doubt)
+        self._take(row, figure, self.model.noise + float(width) ** 2)
+
+    def _take(self, row: Vector, figure: float, noise: float) -> None:
         value = float(to_scale(self.model.figure, figure))
-        self.seen.append((row, value))
-        gain = self._covariance @ row / (row @ self._covariance @ row + self.model.noise)
+        self.seen.append((row, value, noise))
+        gain = self._covariance @ row / (row @ self._covariance @ row + noise)
         self._mean = self._mean + gain * (value - row @ self._mean)
         self._covariance = _symmetric(self._covariance - np.outer(gain, row @ self._covariance))
 
@@ -167,10 +172,6 @@ def preset_weights(preset: int, crf: float) -> Vector:
 def preset_rows(preset: int) -> Vector:
     """`preset_weights` at each of `CRFS`."""
     return np.array([preset_weights(preset, crf) for crf in CRFS])
-
-
-def _noise(model: FigureModel, rows: Vector) -> Vector:
-    return model.noise * np.eye(len(rows))
 
 
 def _symmetric(matrix: Vector) -> Vector:

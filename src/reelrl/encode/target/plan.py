@@ -1,43 +1,55 @@
-"""The CRF of every part of a video, before any is coded.
+"""Parts of a video brought to a quality: searched, coded, and where the model was unsure, scored and coded again.
 
-Parts are searched in rounds: those of a round side by side, each with what the rounds before it taught. So the choice
-does not depend on how many processes there are.
+Parts are worked on in rounds: those of a round side by side, each with what the rounds before it taught. So the choice
+does not depend on how many processes there are. Each round is twice as long as the one before it: the first parts teach
+the most, and a long file seldom waits for the last part of a round.
 
-    parts ──► search_part (features, belief, probes) ──► SearchedPart ──► FileBelief.learn ──► the next round
+    parts ──► meet_part (features, belief, probes, encode, check) ──► MetPart ──► FileBelief.learn ──► the next round
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.content.clip import Clip
 from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.parts.coding import CodedPart, PartTask, code_part, finished
+from reelrl.encode.parts.cuts import VideoPart
+from reelrl.encode.parts.folder import part_file
 from reelrl.encode.target.goal import QualityTarget
-from reelrl.encode.target.lessons import BITS, probe_point
-from reelrl.encode.target.measured import cpu_s
+from reelrl.encode.target.lessons import BITS, CurvePoint, probe_point
+from reelrl.encode.target.measured import at_crf, cpu_s
 from reelrl.encode.target.model import FigureModel, FileBelief, SceneBelief
-from reelrl.encode.target.probe import windows
+from reelrl.encode.target.probe import cost, frames_to_check, windows
 from reelrl.encode.target.scene_features import pair_places, scene_features
-from reelrl.encode.target.search import DEFAULT_RULES, SceneDecision, SearchRules, search
+from reelrl.encode.target.scores import frame_scores, pooled
+from reelrl.encode.target.search import SceneDecision, SceneSearch, SearchRules
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reelrl.content.frame import Frame
-    from reelrl.encode.target.lessons import CurvePoint
     from reelrl.parallel import Executor
 
-ROUND = 8  # parts
+FIRST_ROUND = 4  # parts
 
 
 @dataclass(frozen=True)
-class SearchTask:
-    """One part to find the CRF of; a task for `reelrl.parallel`."""
+class MeetTask:
+    """One part to bring to the target; a task for `reelrl.parallel`.
 
-    scene: Clip
+    content  what its pictures are named by in `folder`, where coded parts go
+    files    what earlier parts of the same file taught, by figure
+    """
+
+    clip: Clip
+    part: VideoPart
+    content: str
+    folder: Path
     settings: EncoderSettings
     target: QualityTarget
     files: Mapping[str, FileBelief]
@@ -46,67 +58,102 @@ class SearchTask:
 
 
 @dataclass(frozen=True)
-class SearchedPart:
-    """What was decided for a part, what is now believed of it, and the CPU seconds it took."""
+class MetPart:
+    """A part that is coded, what was decided for it, what is now believed of it, and CPU seconds.
 
+    search_cpu_s  of features, probes and scores, and of an encode that was made again
+    found         the part was there from an earlier time
+    """
+
+    coded: CodedPart
     decision: SceneDecision
     beliefs: Mapping[str, SceneBelief]
-    cpu_s: float
+    search_cpu_s: float
+    found: bool
 
 
-def search_parts(
-    scenes: Sequence[Clip],
-    settings: EncoderSettings,
-    target: QualityTarget,
+def meet_parts(
+    tasks: Sequence[MeetTask],
     models: Mapping[str, FigureModel],
     work: Executor,
-    *,
-    rules: SearchRules = DEFAULT_RULES,
-    max_kbps: float | None = None,
-    moved: Callable[[SearchedPart], None] = lambda _: None,
-) -> list[SearchedPart]:
-    """Decisions for all parts of one video, in their order."""
-    if target.figure not in models:
-        raise ConfigError(f"the model knows nothing of {target.figure}; it knows {', '.join(sorted(models))}")
-    files = {name: FileBelief(models[name]) for name in (target.figure, BITS)}
-    searched: list[SearchedPart] = []
-    for start in range(0, len(scenes), ROUND):
-        tasks = [
-            SearchTask(scene, settings.for_clip(scene), target, files, rules, max_kbps)
-            for scene in scenes[start : start + ROUND]
-        ]
-        for part in work.map(search_part, tasks, name=lambda task: task.scene.name):
-            searched.append(part)
+    moved: Callable[[MetPart], None] = lambda _: None,
+) -> list[MetPart]:
+    """All parts of one video, in their order; their tasks' beliefs are filled in here."""
+    figure = tasks[0].target.figure
+    if figure not in models:
+        raise ConfigError(f"the model knows nothing of {figure}; it knows {', '.join(sorted(models))}")
+    files = {name: FileBelief(models[name]) for name in (figure, BITS)}
+    met: list[MetPart] = []
+    while len(met) < len(tasks):
+        start = len(met)
+        informed = [replace(task, files=files) for task in tasks[start : start + max(FIRST_ROUND, start)]]
+        for part in work.map(meet_part, informed, name=lambda task: f"frames {task.part.first} to {task.part.end - 1}"):
+            met.append(part)
             moved(part)
-        for part in searched[start:]:
+        for part in met[start:]:
             for name, file in files.items():
                 file.learn(part.beliefs[name])
-    return searched
+    return met
 
 
-def search_part(task: SearchTask) -> SearchedPart:
-    """Look at a part, probe it where that is worth it, and decide."""
+def meet_part(task: MeetTask) -> MetPart:
+    """Look at a part, probe it where that is worth it, code it, and do so again where it missed."""
     begin_s = cpu_s()
-    scene, settings = task.scene, task.settings
+    scene = task.clip.window(task.part.first, task.part.frames)
+    search = _search(task, scene)
+    decision = search.decide(_prober(task, scene))
+    spent_s = cpu_s() - begin_s
+    coded, found = _coded(task, decision.chosen.crf)
+    while search.worth_a_check(decision):
+        begin_s, crf = cpu_s(), decision.chosen.crf
+        decision = search.revise(decision, _check(scene, coded, task.target))
+        if decision.chosen.crf != crf:
+            coded, found = _coded(task, decision.chosen.crf)
+        spent_s += cpu_s() - begin_s
+    return MetPart(coded, decision, search.beliefs, spent_s, found)
+
+
+def _search(task: MeetTask, scene: Clip) -> SceneSearch:
     features = scene_features(_pairs(scene), float(scene.fps))
-    beliefs = {name: file.scene(features) for name, file in task.files.items()}
+    return SceneSearch(
+        {name: file.scene(features) for name, file in task.files.items()},
+        task.target,
+        task.settings.preset,
+        task.rules,
+        probe_cost=cost(scene.frame_count, task.settings.preset),
+        pixel_rate=scene.width * scene.height * float(scene.fps),
+        max_kbps=task.max_kbps,
+    )
+
+
+def _prober(task: MeetTask, scene: Clip) -> Callable[[float], CurvePoint]:
     stretches: list[Clip] = []
 
     def ask(crf: float) -> CurvePoint:
         if not stretches:  # read once, and only where there is something to probe
             stretches.extend(scene.window(first, count).load() for first, count in windows(scene.frame_count))
-        return probe_point(stretches, replace(settings, keyint=-1), crf, (task.target.metric,))
+        return probe_point(stretches, replace(task.settings, keyint=-1), crf, (task.target.metric,))
 
-    decision = search(
-        beliefs,
-        task.target,
-        settings.preset,
-        ask,
-        task.rules,
-        pixel_rate=scene.width * scene.height * float(scene.fps),
-        max_kbps=task.max_kbps,
-    )
-    return SearchedPart(decision, beliefs, cpu_s() - begin_s)
+    return ask
+
+
+def _coded(task: MeetTask, crf: float) -> tuple[CodedPart, bool]:
+    """(the part at a CRF, whether it was there already)."""
+    chosen = at_crf(task.settings, crf)
+    wanted = PartTask(task.clip, task.part, chosen, part_file(task.folder, task.content, chosen))
+    before = finished(wanted)
+    return (code_part(wanted), False) if before is None else (before, True)
+
+
+def _check(scene: Clip, coded: CodedPart, target: QualityTarget) -> float:
+    """The target's figure of a coded part, by a few of its frames."""
+    numbers = frames_to_check(scene.frame_count)
+    wanted = {n + step for n in numbers for step in (-1, 0, 1)} or set(range(scene.frame_count))
+    # A part may be long: only the frames that are scored, and their neighbours, are held.
+    held = sorted(wanted)
+    source = [frame for n, frame in enumerate(scene) if n in wanted]
+    result = [frame for n, frame in enumerate(Clip.open(coded.file, fps=scene.fps)) if n in wanted]
+    return pooled(frame_scores(target.metric, [held.index(n) for n in numbers], source, result), target.pool)
 
 
 def _pairs(scene: Clip) -> list[tuple[Frame, Frame]]:

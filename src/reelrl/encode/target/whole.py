@@ -1,6 +1,6 @@
-"""A whole video to a quality: read once, cut, a CRF searched for each part, then the parts are coded side by side.
+"""A whole video to a quality: read once, cut, its parts searched and coded side by side, and joined.
 
-clip ─► scan ─► cut ─► search_parts ─► code_part for each, in worker processes ─► joined
+clip ─► scan ─► cut ─► meet_parts: rounds of meet_part in worker processes ─► joined
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import numpy as np
 
 from reelrl.content.clip import Clip
 from reelrl.encode.codecs.settings import EncoderSettings
-from reelrl.encode.parts.board import side_by_side
-from reelrl.encode.parts.coding import CodedPart, PartTask, code_part, finished, joined
+from reelrl.encode.parts.coding import joined
 from reelrl.encode.parts.cuts import VideoPart, cut
 from reelrl.encode.parts.scan import STRETCH, scan
 from reelrl.encode.parts.whole import RESTARTS
 from reelrl.encode.target.goal import QualityTarget
-from reelrl.encode.target.measured import at_crf
-from reelrl.encode.target.plan import SearchedPart, search_parts
+from reelrl.encode.target.plan import MeetTask, MetPart, meet_parts
 from reelrl.encode.target.scores import all_scores, pooled
+from reelrl.encode.target.search import DEFAULT_RULES, SearchRules
 from reelrl.parallel import InProcess, executor
 from reelrl.runs.progress import Progress
 
@@ -44,24 +43,28 @@ class TargetJob:
     target: QualityTarget
     max_kbps: float | None = None
     workers: int = 0
+    rules: SearchRules = DEFAULT_RULES
 
 
 @dataclass(frozen=True)
 class TargetEncode:
-    """A video whose parts are coded, with what was decided for each; `found` parts were there from an earlier time."""
+    """A video whose parts are coded, with what was decided for each."""
 
     clip: Clip
     parts: tuple[VideoPart, ...]
-    coded: tuple[CodedPart, ...]
-    searched: tuple[SearchedPart, ...]
-    found: int
+    met: tuple[MetPart, ...]
+
+    @property
+    def found(self) -> int:
+        """Parts that were there from an earlier time."""
+        return sum(part.found for part in self.met)
 
     def packets(self) -> Iterator[bytes]:
-        return joined(self.coded)
+        return joined([part.coded for part in self.met])
 
     @property
     def size_bytes(self) -> int:
-        return sum(part.size_bytes for part in self.coded)
+        return sum(part.coded.size_bytes for part in self.met)
 
     @property
     def kbps(self) -> float:
@@ -69,43 +72,28 @@ class TargetEncode:
 
     @property
     def probes(self) -> int:
-        return sum(len(part.decision.probes) for part in self.searched)
+        return sum(len(part.decision.probes) for part in self.met)
 
     @property
     def expected(self) -> float:
         """The target's figure as expected: the mean over parts by their frames."""
         frames = [part.frames for part in self.parts]
-        return float(np.average([part.decision.chosen.expected for part in self.searched], weights=frames))
+        return float(np.average([part.decision.chosen.expected for part in self.met], weights=frames))
 
 
 def encode_to_target(job: TargetJob, models: Mapping[str, FigureModel], folder: PartsFolder) -> TargetEncode:
-    """Search and code the video into the folder; what is finished in it is taken over."""
+    """Code the video into the folder, every part at the target; what is finished in it is taken over."""
     clip, settings = job.clip, job.settings.for_clip(job.clip)
     with executor(job.workers, restarts=RESTARTS) as workers:
         seen = scan(clip, _enough(workers, -(-clip.frame_count // STRETCH)))
         parts = cut(seen.novelty, clip.fps, settings.keyint)
-        work = _enough(workers, len(parts))
-        scenes = [clip.window(part.first, part.frames) for part in parts]
-        with Progress("search", len(parts), unit="parts") as progress:
-            searched = search_parts(
-                scenes,
-                settings,
-                job.target,
-                models,
-                work,
-                max_kbps=job.max_kbps,
-                moved=lambda part: progress.update(),  # noqa: ARG005
-            )
-        tasks = []
-        for part, found in zip(parts, searched, strict=True):
-            chosen = at_crf(settings, found.decision.chosen.crf)
-            tasks.append(PartTask(clip, part, chosen, folder.file(seen.key(part), chosen)))
-        done = {task.part.number: coded for task in tasks if (coded := finished(task)) is not None}
-        left = [task for task in tasks if task.part.number not in done]
-        fresh = side_by_side(work, code_part, left, "encode", float(clip.fps))
-    taken_over = len(done)
-    done |= {part.number: part for part in fresh}
-    return TargetEncode(clip, parts, tuple(done[part.number] for part in parts), tuple(searched), taken_over)
+        tasks = [
+            MeetTask(clip, part, seen.key(part), folder.path, settings, job.target, {}, job.rules, job.max_kbps)
+            for part in parts
+        ]
+        with Progress("encode", len(parts), unit="parts") as progress:
+            met = meet_parts(tasks, models, _enough(workers, len(parts)), lambda _: progress.update())
+    return TargetEncode(clip, parts, tuple(met))
 
 
 def verify(clip: Clip, output: Path, parts: tuple[VideoPart, ...], target: QualityTarget) -> tuple[float, list[float]]:

@@ -5,17 +5,23 @@ site/
   manifest.mpd, master.m3u8 ...  the segments for players (`packaging`); rung 0 is the lowest
 
 Each segment is encoded by itself: it begins with a key frame, refers to nothing outside, and lasts as long at every
-rung. Its size is that of the file that a player downloads.
+rung. Its size is that of the file that a player downloads. Rungs may have pictures of different sizes; their quality is
+that of the pictures enlarged to the source's size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reelrl.content.quality import psnr
+from reelrl.content.scaling import scaled, scaled_clip
 from reelrl.encode import EncoderSettings, capabilities, encode_clip
+from reelrl.encode.codecs.block_ssim import picture_ssim
+from reelrl.encode.target.lessons import SETTINGS
+from reelrl.encode.target.measured import at_crf
 from reelrl.errors import ConfigError, ContentError
 from reelrl.storage.regular_files import own_path
 from reelrl.stream.data.ladders import Ladder, write_ladder
@@ -31,11 +37,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LadderSettings:
-    """How a ladder is made: constant quantisers (highest first), or target rates with the encoder's own VBR."""
+    """How a ladder is made.
+
+    qps    constant quantisers, highest first
+    kbps   instead of them target rates, lowest first, with the encoder's own VBR
+    crfs   instead of them a CRF for each rung in random access, with `sizes`: (width, height) of its pictures
+    """
 
     segment_s: float = 2.0
     qps: tuple[int, ...] = (55, 49, 43, 37, 31, 25)
     kbps: tuple[float, ...] = ()
+    crfs: tuple[float, ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()
     backend: str = "svtav1"
     preset: int = 10
 
@@ -46,9 +59,15 @@ class LadderSettings:
             raise ConfigError(f"qps = {self.qps}; give quantisers that fall from rung to rung")
         if list(self.kbps) != sorted(set(self.kbps)):
             raise ConfigError(f"kbps = {self.kbps}; give rates that rise from rung to rung")
+        if len(self.crfs) != len(self.sizes):
+            raise ConfigError(f"{len(self.crfs)} CRFs and {len(self.sizes)} sizes; each rung has one of both")
+        if self.crfs and self.backend != "svtav1":
+            raise ConfigError(f"crfs with backend = {self.backend}; they are SVT-AV1's: use svtav1, or qps")
 
     def rungs(self, frames: int) -> list[EncoderSettings]:
         """What the encoder is asked for in segments of so many frames, lowest rate first."""
+        if self.crfs:
+            return [at_crf(replace(SETTINGS, preset=self.preset, ssim=True), crf) for crf in self.crfs]
         common = {"backend": self.backend, "preset": self.preset, "ssim": True}
         if self.kbps:
             # An encoder that reorders pictures meets a rate over time only when it may.
@@ -72,31 +91,39 @@ def encode_ladder(
             "choose a longer clip or shorter segments"
         )
     rungs = settings.rungs(frames)
-    psnr, ssim = np.zeros((count, len(rungs))), np.zeros((count, len(rungs)))
-    with Packager(folder, clip, frames) as packager:
+    sizes = settings.sizes or ((clip.width, clip.height),) * len(rungs)
+    quality = np.zeros((2, count, len(rungs)))
+    with Packager(folder, clip, frames, sizes) as packager:
         for segment in range(count):
             window = clip.window(segment * frames, frames).load()
             packets: list[list[bytes]] = []
-            for rung, wanted in enumerate(rungs):
-                coded = encode_clip(window, wanted)
+            for rung, (wanted, size) in enumerate(zip(rungs, sizes, strict=True)):
+                coded = encode_clip(scaled_clip(window, *size), wanted)
                 packets.append([packet.data for packet in coded.packets])
-                psnr[segment, rung] = coded.psnr_y
-                ssim[segment, rung] = _mean_ssim(coded)
+                quality[:, segment, rung] = _quality(window, coded)
                 encoded(segment, rung)
             packager.add(packets)
-        sizes = packager.finish()
+        sizes_bytes = packager.finish()
         chunk_s = float(frames / clip.fps)
-        kbps = sizes.mean(axis=0) / chunk_s / 125.0
+        kbps = sizes_bytes.mean(axis=0) / chunk_s / 125.0
         if not (np.diff(kbps) > 0).all():
             shown = ", ".join(f"{rate:.0f}" for rate in kbps)
             raise ContentError(
-                f"{clip.name}: the rungs came out at {shown} kbit/s, which do not rise; spread the qps or kbps"
+                f"{clip.name}: the rungs came out at {shown} kbit/s, which do not rise; "
+                "spread the qps, kbps or qualities"
             )
         packager.put_in_place()
-    ladder = Ladder(clip.name, kbps, chunk_s, sizes, {"psnr": psnr, "ssim": ssim})
+    ladder = Ladder(clip.name, kbps, chunk_s, sizes_bytes, {"psnr": quality[0], "ssim": quality[1]})
     write_ladder(ladder, own_path(folder / "ladder.json"))
     return ladder
 
 
-def _mean_ssim(coded: Encoded) -> float:
-    return float(np.mean([packet.ssim[0] for packet in coded.packets if packet.ssim is not None]))
+def _quality(source: Clip, coded: Encoded) -> tuple[float, float]:
+    """Mean luma PSNR and SSIM of the frames, of smaller pictures after they are enlarged."""
+    if (coded.clip.width, coded.clip.height) == (source.width, source.height):
+        similar = [packet.ssim[0] for packet in coded.packets if packet.ssim is not None]
+        return coded.psnr_y, float(np.mean(similar))
+    shown = [scaled(packet.recon, source.width, source.height) for packet in coded.packets if packet.recon is not None]
+    pairs = list(zip(source, shown, strict=True))
+    similar = [picture_ssim(wanted.planes, got.planes)[0] for wanted, got in pairs]
+    return float(np.mean([psnr(wanted, got).y for wanted, got in pairs])), float(np.mean(similar))

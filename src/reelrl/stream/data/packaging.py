@@ -48,8 +48,11 @@ def segment_name(rung: int, segment: int) -> str:
 class Packager:
     """Takes the packets of one segment after the other, at all rungs; then `finish`, then `put_in_place`."""
 
-    def __init__(self, folder: Path, clip: Clip, frames: int, *, sound: bool = True) -> None:
+    def __init__(
+        self, folder: Path, clip: Clip, frames: int, sizes: Sequence[tuple[int, int]] = (), *, sound: bool = True
+    ) -> None:
         self._folder, self._clip, self._frames = folder, clip, frames
+        self._sizes = sizes  # of the pictures of each rung; none: all as the clip's
         self._room = Path(tempfile.mkdtemp(prefix=".site-", dir=folder))
         self._payload: list[list[int]] = []  # bytes of packets, by segment and rung
         self._streams: list[Any] = []
@@ -112,9 +115,9 @@ class Packager:
 
     def _begin(self, rungs: Sequence[Sequence[bytes]]) -> None:
         clip = self._clip
-        for packets in rungs:
+        for packets, size in zip(rungs, self._sizes or [(clip.width, clip.height)] * len(rungs), strict=True):
             # A reader of the first packet knows the codec's configuration, which the muxer needs beforehand.
-            with av.open(_ivf(packets[0], clip), "r", format="ivf") as source:
+            with av.open(_ivf(packets[0], size, clip.fps), "r", format="ivf") as source:
                 self._streams.append(self._target.add_stream_from_template(source.streams.video[0], opaque=True))
         if self._audio:
             self._audio.begin(self._target)
@@ -162,8 +165,7 @@ class Packager:
             file.replace(own_path(self._folder / file.name))
 
 
-def _ivf(packet: bytes, clip: Clip) -> io.BytesIO:
+def _ivf(packet: bytes, size: tuple[int, int], fps: Fraction) -> io.BytesIO:
     """A file of one packet."""
-    rate = clip.fps.numerator, clip.fps.denominator
-    head = IVF_HEADER.pack(b"DKIF", 0, IVF_HEADER.size, b"AV01", clip.width, clip.height, *rate, 1, 0)
+    head = IVF_HEADER.pack(b"DKIF", 0, IVF_HEADER.size, b"AV01", *size, fps.numerator, fps.denominator, 1, 0)
     return io.BytesIO(head + IVF_PACKET.pack(len(packet), 0) + packet)
