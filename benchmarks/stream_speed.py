@@ -27,6 +27,7 @@ from reelrl.stream.controllers.protocol import Session
 from reelrl.stream.data.ladders import read_ladder
 from reelrl.stream.data.pools import data_folder, training_pool
 from reelrl.stream.data.traces import Trace, read_traces
+from reelrl.stream.scalefree.controller import ScaleFree
 from reelrl.stream.simulator.env import ABREnv
 from reelrl.stream.simulator.rule import named_rule
 from reelrl.stream.simulator.torch_env import TorchAbr
@@ -34,6 +35,8 @@ from reelrl.stream.simulator.vector_env import AbrVectorEnv
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from reelrl.stream.scalefree.batch import ScaleFreeBatch
 
 ROUNDS = 5
 KBPS = [300, 750, 1200, 1850, 2850, 4300]
@@ -101,9 +104,8 @@ def decisions(session: Session, count: int) -> int:
     return count
 
 
-def act(env: ABREnv, session: Session, count: int) -> int:
-    """Whole decisions: reading the state, predicting, searching."""
-    controller = RobustMpc()
+def act(env: ABREnv, session: Session, controller: RobustMpc | ScaleFree, count: int) -> int:
+    """Whole decisions of one player: reading the state, predicting, searching; the simulator included."""
     done = 0
     while done < count:
         observation, _ = env.reset()
@@ -115,7 +117,22 @@ def act(env: ABREnv, session: Session, count: int) -> int:
     return done
 
 
-def act_together(env: AbrVectorEnv, planner: MpcBatch, steps: int) -> int:
+def act_alone(controller: ScaleFree, session: Session, states: Any) -> int:
+    """Decisions of one player without a simulator."""
+    controller.reset(0, session)
+    for state in states:
+        controller.act(state)
+    return len(states)
+
+
+def decide_together(batch: ScaleFreeBatch, states: Any) -> int:
+    """Decisions of a batch without a simulator."""
+    for _ in range(4):
+        batch.act(states)
+    return 4 * len(states)
+
+
+def act_together(env: AbrVectorEnv, planner: MpcBatch | ScaleFreeBatch, steps: int) -> int:
     """The same for a batch of players."""
     observations, _ = env.reset(seed=0)
     for _ in range(steps):
@@ -174,10 +191,17 @@ def main() -> None:
     fixed = ABREnv(traces, ladder, preset="pensieve", noise=False)
     batch_env = AbrVectorEnv(traces, ladder, 512, preset="pensieve", noise=False, infos=False)
     planner = MpcBatch(session, 512)
+    policy, crowd = ScaleFree(), ScaleFree().for_players(session, 4096)
+    states = AbrVectorEnv(traces, ladder, 4096, preset="pensieve", noise=False, infos=False).reset(seed=0)[0]
+    together = ScaleFree().for_players(session, 512)
     others = best_rates(
         {
+            "scalefree, one player": lambda: act_alone(policy, session, states[:1000]),
+            "scalefree, 4,096 players": lambda: decide_together(crowd, states),
+            "scalefree whole session, sim included": lambda: act(fixed, session, policy, 2000),
+            "scalefree whole session, 512 players": lambda: act_together(batch_env, together, 47),
             "RobustMPC search, horizon 5": lambda: decisions(session, 4000),
-            "RobustMPC whole session, sim included": lambda: act(fixed, session, 2000),
+            "RobustMPC whole session, sim included": lambda: act(fixed, session, RobustMpc(), 2000),
             "RobustMPC whole session, 512 players": lambda: act_together(batch_env, planner, 47),
             "offline optimum, traces": lambda: optimum(session, traces[:10]),
         }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reelrl.cli.main import main
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, ReelError
 from reelrl.report.intervals import mean_interval, paired_interval
 from reelrl.stream.controllers.protocol import EpisodeInfo, Session
 from reelrl.stream.data.traces import write_trace
@@ -182,6 +182,15 @@ def test_two_contestants_of_one_name_are_refused() -> None:
     twins = [Contestant.parse("x=bba"), Contestant.parse("x=mpc")]
     with pytest.raises(ConfigError, match="two contestants are called 'x'; name one otherwise"):
         play_all(twins, links(3)[:1], [bumpy_ladder()], EvaluationPlan())
+
+
+@pytest.mark.parametrize("unknown", ["nobody", "runs/none"])
+def test_a_controller_that_is_not_there_is_named_before_anything_is_played(unknown: str) -> None:
+    """The error is about the name, not about a task that happened to come to it first."""
+    contestants = [Contestant.parse("lowest"), Contestant.parse(unknown)]
+    with pytest.raises(ReelError, match=unknown) as raised:
+        play_all(contestants, links(3)[:1], [bumpy_ladder()], EvaluationPlan())
+    assert not getattr(raised.value, "__notes__", [])
 
 
 def test_what_version_0_1_called_a_contestant_is_still_there() -> None:

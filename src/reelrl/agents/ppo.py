@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
 
 
@@ -204,6 +206,11 @@ class Ppo:
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         value_loss = nn.functional.smooth_l1_loss(values, compress(returns))
         return policy_loss, value_loss, spread_loss, entropy
+
+    def forget(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Drop Adam's moments of these."""
+        for parameter in parameters:
+            self.optimizer.state.pop(parameter, None)
 
     def export(self) -> dict[str, Tensor]:
         """Everything that `restore` needs to continue exactly: weights, Adam's moments, the generator."""

@@ -94,6 +94,8 @@ def play_all(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"two contestants are called {twice!r}; name one otherwise, as in other={twice}")
+    for member in (member for contestant in contestants for member in contestant.members):
+        load_bitrate_controller(member)  # whoever is not there is no fault of a task
     tasks = [
         (contestant.name, member, traces[start : start + CHUNK_OF_TRACES], ladder, plan)
         for contestant in contestants

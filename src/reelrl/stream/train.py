@@ -19,9 +19,10 @@ from reelrl.stream.controllers.learned import BEST, save_policy
 from reelrl.stream.controllers.network import make_policy
 from reelrl.stream.data.ladders import read_ladder
 from reelrl.stream.data.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools
+from reelrl.stream.playback import load_bitrate_controller
 from reelrl.stream.rollout_envs import TorchPlayers, VectorPlayers, batch_players
-from reelrl.stream.scalefree.controller import save_scale_free
-from reelrl.stream.scalefree.links import sources, training_links, validation_links
+from reelrl.stream.scalefree.controller import ScaleFree, save_scale_free
+from reelrl.stream.scalefree.links import breaking_links, sources, training_links, validation_links
 from reelrl.stream.scalefree.network import make_scale_free
 from reelrl.stream.scalefree.players import AUDIENCES, MixedPlayers
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from reelrl.runs.folder import Run
+    from reelrl.stream.scalefree.network import ScaleFreePolicy
+
+
+CRITIC_FIRST = 40
+"""Updates before a policy that was given begins to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +64,7 @@ class AbrTraining:
     audience: Literal["everyone", "pensieve"] = "everyone"  # whom a scale-free policy plays for: any ladder, or one
     videos: int = 2048  # ladders that a scale-free policy learns on
     without: tuple[str, ...] = ()  # sources of traces that a scale-free policy must not see
+    start: str = ""  # a scale-free policy to go on from: a name, a run folder or a file
     ppo: PpoSettings = field(default_factory=PpoSettings)
 
     def __post_init__(self) -> None:
@@ -66,6 +73,10 @@ class AbrTraining:
                 raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
         if not 0 <= self.outage_share <= 1:
             raise ConfigError(f"outage_share = {self.outage_share}; it is a share, 0 to 1")
+        if self.start and self.policy != "scalefree":
+            raise ConfigError(
+                f"start = {self.start} with policy = {self.policy}; only policy = scalefree goes on from one"
+            )
 
 
 class AbrTrainer:
@@ -85,6 +96,8 @@ class AbrTrainer:
             half=on_gpu and settings.audience == "everyone",  # on one ladder bfloat16 ended in NaN
         )
         self.step, self.updates, self.best = 0, 0, -math.inf
+        actor = self.policy.actor.state_dict() if settings.start else {}
+        self._first_actor = {name: tensor.clone() for name, tensor in actor.items()}
 
     def train(
         self,
@@ -103,6 +116,7 @@ class AbrTrainer:
             while self.step < settings.steps:
                 rollout, observations, hints = self.ppo.collect(self.players, observations, hints, settings.rollout)
                 metrics = self.ppo.update(rollout, self.step / settings.steps)
+                self._hold_actor()
                 follow(self.average, self.policy, settings.follow)
                 self.step += settings.players * settings.rollout
                 self.updates += 1
@@ -113,6 +127,14 @@ class AbrTrainer:
                     report(self.step, self._validate(run, metrics))
                 saving.reached(f"step {self.step}", lambda: self._save(run), due=due, last=last)
         return float(self.best)
+
+    def _hold_actor(self) -> None:
+        """A policy to go on from waits until there is a critic that knows it."""
+        if not self._first_actor or self.updates >= CRITIC_FIRST:
+            return
+        self.policy.actor.load_state_dict(self._first_actor)
+        if self.updates == CRITIC_FIRST - 1:
+            self.ppo.forget(self.policy.actor.parameters())
 
     def _begin(self, run: Run) -> tuple[Tensor, Tensor]:
         """Where the players stand: at the start, or where the run's newest checkpoint has them."""
@@ -167,13 +189,14 @@ def _one_ladder(settings: AbrTraining, seed: int, device: torch.device) -> _Part
 def _scale_free(settings: AbrTraining, seed: int, device: torch.device) -> _Parts:
     """Ladders, links, buffers and wishes of all kinds; selected on `ladder` and on ladders not learned from."""
     recorded = sources(_folder(settings))
-    links = training_links(recorded, seed, settings.links, settings.outage_share, settings.without)
+    links = training_links(recorded, seed, settings.links, settings.without)
+    breaking = breaking_links(links, seed, settings.outage_share)
     audience = AUDIENCES[settings.audience]
     shares = audience.pensieve_ladder, audience.linear_worth
     videos = videos_on(device, *random_videos(stream(seed, "abr", "videos"), settings.videos, *shares))
-    how: dict[str, Any] = {"compiled": device.type == "cuda", "audience": audience}
+    how: dict[str, Any] = {"compiled": device.type == "cuda", "audience": audience, "breaking": breaking}
     players = MixedPlayers(links, videos, settings.players, device, seed_for(seed, "players"), **how)
-    policy, average = (make_scale_free(settings.hidden, seed_for(seed, "weights"), device) for _ in range(2))
+    policy, average = (_first_scale_free(settings, seed, device) for _ in range(2))
     video = read_ladder(_ladder(settings)).video()
     worth = Qoe(variant=settings.qoe).utilities(video)[0]
     validator = ScaleFreeValidator(validation_links(recorded, settings.without), video, worth / worth[-1], device)
@@ -182,6 +205,17 @@ def _scale_free(settings: AbrTraining, seed: int, device: torch.device) -> _Part
         save_scale_free(policy, path, facts | {"without": list(settings.without), "audience": settings.audience})
 
     return _Parts(players, policy, average, validator, save)
+
+
+def _first_scale_free(settings: AbrTraining, seed: int, device: torch.device) -> ScaleFreePolicy:
+    if not settings.start:
+        return make_scale_free(settings.hidden, seed_for(seed, "weights"), device)
+    controller = load_bitrate_controller(settings.start)
+    if not isinstance(controller, ScaleFree):
+        raise ConfigError(
+            f"start = {settings.start} is no scale-free policy; give `scalefree`, or what such a run left"
+        )
+    return controller.policy.to(device)
 
 
 def _ladder(settings: AbrTraining) -> Any:

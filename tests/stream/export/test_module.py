@@ -15,6 +15,7 @@ from reelrl.stream.controllers.protocol import EpisodeInfo
 from reelrl.stream.data.generated_traces import mobile_trace
 from reelrl.stream.data.ladders import Ladder, nominal_ladder
 from reelrl.stream.export.module import es_module, exportable
+from reelrl.stream.scalefree.controller import ScaleFree
 from reelrl.stream.simulator.env import ABREnv
 from tests.stream.export.javascript import run_module
 
@@ -46,16 +47,16 @@ def recorded(
     """Sessions of a controller: the ladder, every state it saw, and how it scored the rungs there."""
     controller = exportable(name)
     net: Any = controller.policy
-    method = "scores" if name.startswith("scalefree") else "logits"
-    compute = getattr(net, method)
     found: list[dict[str, Any]] = []
+    if not isinstance(controller, ScaleFree):
+        compute = net.logits
 
-    def spy(*arguments: Any) -> Any:
-        scores = compute(*arguments)
-        found[-1]["scores"].append(scores[0].tolist())
-        return scores
+        def spy(*arguments: Any) -> Any:
+            scores = compute(*arguments)
+            found[-1]["scores"].append(scores[0].tolist())
+            return scores
 
-    setattr(net, method, spy)
+        net.logits = spy
     for seed in range(traces):
         env = ABREnv(
             mobile_trace(np.random.default_rng(seed), mean_kbps=2000.0, duration_s=300),
@@ -79,6 +80,8 @@ def recorded(
         ended = False
         while not ended:
             rung = controller.act(state)
+            if isinstance(controller, ScaleFree):
+                found[-1]["scores"].append(controller.scores.tolist())
             found[-1]["states"].append(state.tolist())
             found[-1]["rungs"].append(rung)
             state, _, ended, _, _ = env.step(rung)

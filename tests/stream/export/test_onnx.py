@@ -46,9 +46,9 @@ def test_the_policy_for_any_ladder(rungs: int) -> None:
         return torch.rand(shape) + 0.2
 
     rates = drawn(players, rungs).cumsum(1)
-    chunk_s, cap_s, stall_penalty, smooth_penalty = (drawn(players) for _ in range(4))
+    chunk_s, cap_s, stall_penalty, caution, smooth_penalty = (drawn(players) for _ in range(5))
     present = torch.ones(players, rungs, dtype=torch.bool)
-    player = Player(chunk_s, cap_s, stall_penalty, smooth_penalty, rates[:, -1].clone(), rates, present)
+    player = Player(chunk_s, cap_s, stall_penalty, caution, smooth_penalty, rates[:, -1].clone(), rates, present)
     offer = Offer(drawn(players, rungs), drawn(players, rungs), drawn(players, AHEAD), drawn(players), drawn(players))
     history = no_history(players)
     for _ in range(HISTORY):

@@ -15,7 +15,6 @@ from reelrl.stream.controllers.protocol import EpisodeInfo, view
 from reelrl.stream.play.reports import Download, PlayerReport
 from reelrl.stream.play.viewing import CONTROLLER, START, Viewing
 from reelrl.stream.playback import load_bitrate_controller
-from reelrl.stream.scalefree.controller import ScaleFree
 from reelrl.stream.simulator.env import ABREnv
 from tests.stream.helpers import bumpy_ladder, links
 
@@ -26,16 +25,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-ONE_PLAYER = "scalefree for one player"
 LADDER = bumpy_ladder(chunks=16)
 VIDEO = LADDER.video()
 # The optimum knows the trace, which no player does; Pensieve-PPO needs its authors' file.
-NAMES = [*sorted(set(BITRATE_CONTROLLERS) - {"oracle", "pensieve-ppo"}), ONE_PLAYER]
+NAMES = sorted(set(BITRATE_CONTROLLERS) - {"oracle", "pensieve-ppo"})
 
 
 @cache
 def prototype(name: str) -> Controller:
-    return ScaleFree().for_one_player() if name == ONE_PLAYER else load_bitrate_controller(name)
+    return load_bitrate_controller(name)
 
 
 @pytest.fixture(params=NAMES)

@@ -14,17 +14,21 @@ from hypothesis import strategies as st
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.stream.controllers.protocol import EpisodeInfo
 from reelrl.stream.data.ladders import PENSIEVE_KBPS, Ladder, Video, nominal_ladder
+from reelrl.stream.data.traces import Trace
 from reelrl.stream.playback import load_bitrate_controller, play
-from reelrl.stream.scalefree import controller as controllers
+from reelrl.stream.scalefree import compiled
+from reelrl.stream.scalefree.batch import BLOCK
 from reelrl.stream.scalefree.controller import ScaleFree, load_scale_free, save_scale_free
 from reelrl.stream.scalefree.features import AHEAD, Offer, Player, features, measured, no_history
-from reelrl.stream.scalefree.links import training_links
+from reelrl.stream.scalefree.links import breaking_links, training_links
 from reelrl.stream.scalefree.network import make_scale_free, packed, unpacked
 from reelrl.stream.scalefree.players import PENSIEVES, MixedPlayers
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on
 from reelrl.stream.scalefree.validation import Sessions, begin
 from reelrl.stream.simulator.env import ABREnv
 from reelrl.stream.simulator.qoe import Qoe
+from reelrl.stream.simulator.rule import PENSIEVE
+from reelrl.stream.simulator.vector_env import AbrVectorEnv
 from tests.stream.helpers import links
 
 if TYPE_CHECKING:
@@ -85,24 +89,16 @@ def test_everybody_plays_by_the_rule_of_the_environment(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_controller_sees_what_the_policy_was_trained_on(
-    seed: int, policy_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("caution", [0.0, 1.0])
+def test_the_controller_sees_what_the_policy_was_trained_on(seed: int, caution: float, policy_file: Path) -> None:
+    """Context, rungs and scores of the compiled controller, against those of the players in training."""
     traces, (videos, worth) = links(6), videos_of(seed)
     policy, _ = load_scale_free(policy_file)
-    seen: list[torch.Tensor] = []
-
-    def recorded(player: Player, offer: Offer, history: object) -> tuple[torch.Tensor, torch.Tensor]:
-        context, rungs = features(player, offer, history)  # type: ignore[arg-type]
-        seen.append(packed(context, rungs, player.present))
-        return context, rungs
-
-    monkeypatch.setattr(controllers, "features", recorded)
     for index, video in enumerate(videos):
         players = MixedPlayers(traces, videos_on("cpu", [video], [worth[index]]), 1, "cpu", 0, noise=0.0)
         zero, one = torch.zeros(1, dtype=torch.int64), torch.ones(1, dtype=torch.float64)
-        state = begin(players, Sessions(zero + index % len(traces), zero, one, 60.0 * one))
-        controller = ScaleFree(1.0, policy_file)
+        state = begin(players, Sessions(zero + index % len(traces), zero, one, 60.0 * one), caution)
+        controller = ScaleFree(caution, path=policy_file)
         trace = traces[index % len(traces)]
         qoe = Qoe(rebuf_penalty=float(video.bitrates_kbps[-1] / 1000.0))
         env = ABREnv(trace, ladder_of(video), preset="pensieve", noise=False, state="wide", qoe=qoe)
@@ -113,15 +109,61 @@ def test_the_controller_sees_what_the_policy_was_trained_on(
         for _ in range(min(video.chunks - 1, 25)):
             expected, _ = players.observe(state)
             rung = controller.act(observation)
-            torch.testing.assert_close(seen[-1], expected, atol=2e-3, rtol=2e-3)
+            torch.testing.assert_close(torch.from_numpy(seen_by(controller)), expected, atol=2e-3, rtol=2e-3)
+            scores = torch.from_numpy(controller.scores)
+            torch.testing.assert_close(scores, policy.logits(expected)[0, : video.rungs], atol=1e-3, rtol=1e-2)
             torch.testing.assert_close(
-                policy.logits(seen[-1])[:, : video.rungs],
-                policy.logits(expected)[:, : video.rungs],
-                atol=1e-3,
-                rtol=1e-2,
+                scores, policy.logits(torch.from_numpy(seen_by(controller)))[0, : video.rungs], atol=1e-5, rtol=1e-4
             )
             observation, *_ = env.step(rung)
             state, _ = players.play(state, torch.tensor([rung]), torch.tensor([0.5]))
+
+
+def seen_by(controller: ScaleFree) -> np.ndarray:
+    """What the compiled controller last showed its net, packed as in training."""
+    net, all_there = controller._batch._net, np.ones((1, len(controller.scores)), dtype=np.float32)
+    return np.concatenate([net._context, net._rungs.reshape(1, -1), all_there], axis=1)
+
+
+def test_a_batch_decides_as_many_controllers_do() -> None:
+    """Sessions that end and begin anew, more of them than a block."""
+    ladder, players = nominal_ladder(chunks=9), BLOCK + 3
+    env = AbrVectorEnv(links(6), ladder, players, preset="pensieve", noise=True, infos=False)
+    episode = EpisodeInfo(ladder.video(), rule=env.rule)
+    batch = ScaleFree().for_players(episode, players)
+    chosen = {number: ScaleFree() for number in (0, 1, BLOCK - 1, BLOCK, BLOCK + 2)}
+    observations, _ = env.reset(seed=0)
+    for _ in range(25):
+        rungs = batch.act(observations)
+        for number, controller in chosen.items():
+            if np.count_nonzero(observations[number, 3]) == 1:
+                controller.reset(0, episode)
+            assert controller.act(observations[number]) == rungs[number]
+        observations, *_ = env.step(rungs)
+    with pytest.raises(ConfigError, match=r"observations have shape \(2, 6, 8\); give \(259, 6, columns\)"):
+        batch.act(observations[:2])
+
+
+@settings(max_examples=200)
+@given(st.floats(-100.0, 100.0, width=32))
+def test_the_compiled_silu_is_silu(value: float) -> None:
+    values = np.array([[value]], dtype=np.float32)
+    compiled.activate(values, np.zeros(1, dtype=np.float32))
+    expected = float(torch.nn.functional.silu(torch.tensor(value, dtype=torch.float64)))
+    assert float(values[0, 0]) == pytest.approx(expected, abs=2e-6 * max(1.0, abs(value)))
+
+
+@pytest.mark.parametrize(("rates", "share"), [([2.0] * 12, 0.0), ([0.5, 8.0] * 12, 1.0)])
+def test_dread_of_long_stalls_is_for_restless_links(rates: list[float], share: float, policy_file: Path) -> None:
+    controller = ScaleFree(3.0, path=policy_file)
+    controller.reset(0, EpisodeInfo(nominal_ladder().video()))
+    observation = np.zeros((6, 8), dtype=np.float32)
+    for number, rate in enumerate(rates):
+        observation[:, -1] = (0.2, 2.0, rate / 8.0, 0.4, 0.0, 0.5)
+        observation[3, :-1] = 0.4 if number else 0.0
+        controller.act(observation)
+    columns = list(seen_by(controller)[0, 24 + 9 + 13 : 24 + 9 + 15])
+    assert columns == pytest.approx([1.0, 0.5 * np.log1p(2.0 * share)], abs=0.01)
 
 
 numbers = st.floats(0.05, 20.0)
@@ -144,6 +186,7 @@ def test_only_ratios_count(rates: list[float], factor: float, rungs: int, seed: 
             4.0 * one,
             60.0 * one,
             one,
+            2.0 * one,
             one,
             torch.tensor([ladder[-1] * scale], dtype=torch.float32),
             torch.tensor(ladder * scale, dtype=torch.float32)[None],
@@ -246,17 +289,44 @@ def test_outside_its_training_it_says_so_once(policy_file: Path) -> None:
         controller.reset(0, EpisodeInfo(outside))
 
 
-def test_caution_is_for_restless_links(policy_file: Path) -> None:
-    """A steady link costs as much as QoE says; a restless one up to `caution` times that."""
-    controller = ScaleFree(3.0, policy_file)
-    for rates, factor in (([2.0] * 12, 1.0), ([0.5, 8.0] * 12, 3.0)):
-        controller.reset(0, EpisodeInfo(nominal_ladder().video()))
-        for rate in rates:
-            row = torch.tensor([rate])
-            controller._history = measured(controller._history, row, torch.tensor([4.0]), row)
-        assert float(controller._cautious().stall_penalty) == pytest.approx(factor, rel=0.01)
-    with pytest.raises(ConfigError, match="caution = 0"):
-        ScaleFree(0, policy_file)
+def test_caution_and_reserve_are_numbers_that_can_be(policy_file: Path) -> None:
+    ScaleFree(0.0, 0.0, policy_file)
+    with pytest.raises(ConfigError, match=r"caution = -1; give 0"):
+        ScaleFree(-1, path=policy_file)
+    with pytest.raises(ConfigError, match=r"reserve_s = nan; give the seconds of buffer"):
+        ScaleFree(1.0, float("nan"), policy_file)
+
+
+@pytest.mark.parametrize(("buffer_cap_s", "kept_s"), [(60.0, 25.0), (20.0, 12.0), (6.0, 0.0)])
+def test_a_reserve_is_buffer_that_it_does_not_count(buffer_cap_s: float, kept_s: float, policy_file: Path) -> None:
+    """The scores with a reserve are those of a player whose buffer is so much smaller, full and now."""
+    rule = PENSIEVE._replace(buffer_cap_ms=1000.0 * buffer_cap_s)
+    smaller = PENSIEVE._replace(buffer_cap_ms=1000.0 * (buffer_cap_s - kept_s))
+    reserved, plain = ScaleFree(1.0, 25.0, policy_file), ScaleFree(1.0, path=policy_file)
+    observation = np.zeros((6, 8), dtype=np.float32)
+    observation[:, -1] = (0.2, 3.0, 0.25, 0.2, 0.0, 0.5)
+    less = observation.copy()
+    less[1, -1] = max(3.0 - kept_s / 10.0, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reserved.reset(0, EpisodeInfo(nominal_ladder().video(), rule=rule))
+        plain.reset(0, EpisodeInfo(nominal_ladder().video(), rule=smaller))
+    reserved.act(observation)
+    plain.act(less)
+    np.testing.assert_allclose(reserved.scores, plain.scores, atol=1e-5)
+
+
+def test_a_long_stall_costs_the_cautious_more() -> None:
+    videos, worth = videos_of(0, 1)
+    outage = Trace.from_slots("outage", np.array([20_000.0, 60_000.0]), np.array([60_000.0, 5.0]))
+    players = MixedPlayers([outage], videos_on("cpu", videos, worth), 3, "cpu", 0, noise=0.0)
+    zero, ones = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.float64)
+    state = begin(players, Sessions(zero, zero, ones, 60.0 * ones), torch.tensor([0.0, 1.0, 3.0]))
+    state = state._replace(clock_s=20.0 * ones)
+    after, rewards = players.play(state, zero, torch.full((3,), 0.5))
+    assert float(rewards[0]) == float(rewards[1])
+    stall_s = float(torch.exp(after.delays[0, -1])) - float(state.buffer_ms[0]) / 1000.0
+    assert float(rewards[1] - rewards[2]) == pytest.approx(2.0 * (stall_s - 2.0), rel=1e-3)
 
 
 def test_a_file_that_is_no_policy_is_refused(tmp_path: Path) -> None:
@@ -269,10 +339,22 @@ def test_a_file_that_is_no_policy_is_refused(tmp_path: Path) -> None:
 def test_a_source_left_out_does_not_teach() -> None:
     one, two = links(2)
     recorded = {"slow": [one] * 5, "quick": [two] * 5}
-    names = {link.name for link in training_links(recorded, 0, 60, 0.3, without=("quick",))}
+    names = {link.name for link in training_links(recorded, 0, 60, without=("quick",))}
     assert not any(two.name in name for name in names)
     with pytest.raises(ConfigError, match=r"without = 'nobody' is no source of traces; there are slow, quick"):
-        training_links(recorded, 0, 1, 0.3, without=("nobody",))
+        training_links(recorded, 0, 1, without=("nobody",))
+
+
+def test_whoever_trusts_plays_on_links_that_hold() -> None:
+    videos, worth = videos_of(0, 4)
+    whole, broken = links(4), breaking_links(links(4), 0, 1.0)
+    assert any(one is not two and one.name != two.name for one, two in zip(whole, broken, strict=True))
+    players = MixedPlayers(whole, videos_on("cpu", videos, worth), 800, "cpu", 3, breaking=broken)
+    players.reset()
+    trusting, breaking = players.state.caution == 0.0, players.state.trace >= len(whole)
+    assert bool((trusting != breaking).all())
+    assert 0.2 < float(trusting.float().mean()) < 0.4
+    assert {1.0} < set(players.state.caution[~trusting].tolist())
 
 
 def test_it_is_found_by_its_name() -> None:

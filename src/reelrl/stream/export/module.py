@@ -40,7 +40,7 @@ def es_module(controller: EXPORTED, name: str) -> str:
         f"// A bitrate policy trained with reelrl {__version__}, without dependencies.",
         "//   import { forDash, forHls, forShaka, Session } from './policy.js'",
         f"export const about = {json.dumps(about)};",
-        f"const SHAPE = {json.dumps(_layers(actor, net))};",
+        f"const SHAPE = {json.dumps(_layers(actor, net) | _attitude(controller))};",
         f"const WEIGHTS = {{\n{_weights(actor)}\n}};",
     ]
     folder = files(__package__) / "javascript"
@@ -53,6 +53,13 @@ def _layers(actor: nn.Module, net: str) -> dict[str, Any]:
     prefix = "context." if net == "scale_free.js" else ""
     names = [f"{prefix}{index}" for index in range(0, 99, 2) if f"{prefix}{index}.weight" in actor.state_dict()]
     return {"hidden": names} if prefix else {"hidden": names[:-1], "last": names[-1]}
+
+
+def _attitude(controller: EXPORTED) -> dict[str, float]:
+    """What the page's session does unless its wishes say otherwise."""
+    return (
+        {"caution": controller.caution, "reserve_s": controller.reserve_s} if isinstance(controller, ScaleFree) else {}
+    )
 
 
 def _weights(actor: nn.Module) -> str:

@@ -59,19 +59,12 @@ class Show:
         return read_ladder(self.folder).video()
 
     def prototype(self, name: str) -> Controller | None:
-        """The controller that viewings copy: in its form for one player, where it has one."""
-        return self._prototypes.get(name)
-
-    @cached_property
-    def _prototypes(self) -> dict[str, Controller | None]:
-        return {
-            name: each.for_one_player() if each is not None and hasattr(each, "for_one_player") else each
-            for name, each in self.controllers.items()
-        }
+        """The controller that viewings copy."""
+        return self.controllers.get(name)
 
     def rehearse(self) -> None:
         """Let every controller decide once: what does not fit this ladder is refused now, what compiles does it now."""
-        for name, controller in self._prototypes.items():
+        for name, controller in self.controllers.items():
             if controller is not None:
                 viewing = Viewing(self.video, controller, name, buffer_cap_s=self.buffer_cap_s)
                 size = float(self.video.sizes_bytes[0, viewing.default_rung])

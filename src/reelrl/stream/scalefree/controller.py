@@ -5,27 +5,24 @@ from __future__ import annotations
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 
 from reelrl.errors import ConfigError
 from reelrl.stream.controllers.actor_file import load_actor, save_actor
-from reelrl.stream.controllers.protocol import shares, view
+from reelrl.stream.controllers.protocol import shares
 from reelrl.stream.controllers.weights import SCALE_FREE, SCALE_FREE_PENSIEVE
-from reelrl.stream.scalefree.features import AHEAD, MEMORY_S, Offer, Player, features, measured, no_history
+from reelrl.stream.scalefree.features import CAUTION
 from reelrl.stream.scalefree.network import ScaleFreePolicy
-from reelrl.stream.scalefree.one_player import OnePlayer
-from reelrl.stream.scalefree.random_videos import relative_sizes
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
+    from reelrl.stream.scalefree.batch import ScaleFreeBatch
 
 KIND = "scale-free"
-CAUTION = 2.0
-RESTLESS = 0.35
-"""The deviation of the log rate, over two minutes, from which a link counts as restless."""
 # What it was trained on; beyond it the policy still answers, and says once that nobody has seen how well.
 TRAINED_ON = {
     "rungs": (2, 12),
@@ -48,76 +45,60 @@ def load_scale_free(path: Path) -> tuple[ScaleFreePolicy, dict[str, Any]]:
     return load_actor(path, "scale-free controller", ScaleFreePolicy, ("hidden", "rung_hidden"))
 
 
-class Wishes(NamedTuple):
-    """What a session is about, in plain numbers; penalties are for utilities scaled so that the best is worth 1."""
-
-    chunk_s: float
-    cap_s: float
-    stall_penalty: float
-    smooth_penalty: float
-    caution: float
-    rates_mbps: np.ndarray
-    utilities: np.ndarray  # (chunks, rungs)
-    relative_sizes: np.ndarray  # of chunks to their nominal size, then AHEAD ones
-
-    def caution_at(self, deviation: float) -> float:
-        """How much more a stall costs on a link of such a deviation."""
-        return 1.0 + (self.caution - 1.0) * min(deviation / RESTLESS, 1.0)
-
-
 class ScaleFree:
     """The greedy choice of the scale-free policy. Without a path, the one shipped.
 
-    `caution` multiplies what a stall costs in the policy's eyes, in full on a link whose rate varies as a moving
-    receiver's, and not at all on a steady one: such links break, and a link's first outage gives no warning. 1 asks for
-    the best mean QoE alone; the default gives up a little of it for the worst tenth of links that break.
+    `caution` is what the viewer fears. 0: nothing, the link will hold. 1: it may break, and the best mean QoE over
+    links that do and links that do not is asked for. Above 1 a second of a long stall costs so many times what QoE
+    says, in full where the rate varies as a moving receiver's: a link's first outage gives no warning, and the default
+    gives up a little of the mean for the worst tenth. `reserve_s` goes further: it plays as if so many seconds of the
+    buffer were not there; they are for outages.
     """
 
     privileged = False
     trained_on: ClassVar[dict[str, tuple[float, float]]] = TRAINED_ON
 
-    def __init__(self, caution: float = CAUTION, path: str | Path | None = None) -> None:
-        if not 0 < caution < math.inf:
-            raise ConfigError(f"caution = {caution}; it multiplies the cost of a stall: give a number above 0")
+    def __init__(self, caution: float = CAUTION, reserve_s: float = 0.0, path: str | Path | None = None) -> None:
+        if not 0 <= caution < math.inf:
+            raise ConfigError(f"caution = {caution}; give 0 (the link will hold), 1 (it may break) or more")
+        if not 0 <= reserve_s < math.inf:
+            raise ConfigError(f"reserve_s = {reserve_s}; give the seconds of buffer to keep for outages, 0 or more")
         self.path = SCALE_FREE if path is None else Path(path)
         self.policy, self.facts = load_scale_free(self.path)
-        self.caution = caution
+        self.caution, self.reserve_s = caution, reserve_s
+        actor = self.policy.actor.state_dict().items()
+        # As products take them: (inputs, outputs).
+        self._weights = {name: np.ascontiguousarray(tensor.numpy().T) for name, tensor in actor}
         self._warned = False
+
+    def for_players(self, episode: EpisodeInfo, players: int) -> ScaleFreeBatch:
+        """The same decisions for that many sessions of one video at once."""
+        from reelrl.stream.scalefree.batch import ScaleFreeBatch  # compiles; training on a GPU does without
+
+        video, rule, qoe = episode.video, episode.rule, episode.qoe
+        rates, cap_s = video.bitrates_kbps / 1000.0, rule.buffer_cap_ms / 1000.0
+        batch = ScaleFreeBatch(self._weights, video, qoe, cap_s, self.caution, self.reserve_s, players)
+        found = (video.rungs, video.chunk_s, rates[0], rates[-1], cap_s, batch.wishes.stall_penalty, qoe.smooth_penalty)
+        self._check(dict(zip(self.trained_on, map(float, found), strict=True)))
+        return batch
 
     def reset(self, seed: int, episode: EpisodeInfo) -> None:  # noqa: ARG002 - the protocol's
         """Take the video, the viewer's wishes and the buffer; forget the last session's link."""
-        video = episode.video
-        utilities = episode.qoe.utilities(video)
-        # A ladder of one worth (one rung, say) has nothing to choose; any scale will do.
-        best = max(float(utilities.max()), 1e-9)
-        self._video = video
-        self._utilities = utilities / best
-        self._relative = np.concatenate([relative_sizes(video), np.ones(AHEAD)])
-        cap_s = episode.rule.buffer_cap_ms / 1000.0
-        stall = episode.qoe.stall_penalty / best
-        self._player = Player(
-            _row(video.chunk_s),
-            _row(cap_s),
-            _row(stall),
-            _row(episode.qoe.smooth_penalty),
-            _row(video.bitrates_kbps[-1] / 1000.0),
-            torch.as_tensor(video.bitrates_kbps / 1000.0, dtype=torch.float32)[None],
-            torch.ones(1, video.rungs, dtype=torch.bool),
-        )
-        self._history = no_history(1)
-        self.wishes = Wishes(
-            video.chunk_s,
-            cap_s,
-            stall,
-            episode.qoe.smooth_penalty,
-            self.caution,
-            video.bitrates_kbps / 1000.0,
-            self._utilities,
-            self._relative,
-        )
-        rates = video.bitrates_kbps / 1000.0
-        found = (video.rungs, video.chunk_s, rates[0], rates[-1], cap_s, stall, episode.qoe.smooth_penalty)
-        self._check(dict(zip(self.trained_on, map(float, found), strict=True)))
+        self._batch = self.for_players(episode, 1)
+
+    def act(self, observation: Observation) -> int:
+        """The rung."""
+        return int(self._batch.act(observation[None])[0])
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        """What each rung was worth to the policy in the last decision."""
+        scores: npt.NDArray[np.float32] = self._batch.scores[0]
+        return scores
+
+    def reason(self) -> dict[str, Any]:
+        """How much it liked each rung."""
+        return {"preferences": shares(self.scores)}
 
     def _check(self, found: dict[str, float]) -> None:
         outside = [
@@ -132,37 +113,6 @@ class ScaleFree:
                 "compare it with robustmpc before you rely on it",
                 stacklevel=2,
             )
-
-    def _cautious(self) -> Player:
-        deviation = self._history.memory[:, 2 * len(MEMORY_S) - 1].sqrt()
-        restless = (deviation / RESTLESS).clamp_max(1.0)
-        return self._player._replace(stall_penalty=self._player.stall_penalty * (1.0 + (self.caution - 1.0) * restless))
-
-    def act(self, observation: Observation) -> int:
-        """The rung."""
-        seen = view(observation, self._video)
-        newest = observation[:, -1]
-        self._history = measured(self._history, _row(newest[2] * 8.0), _row(newest[3] * 10.0), _row(newest[1] * 10.0))
-        chunk = min(seen.next_chunk, self._video.chunks - 1)
-        offer = Offer(
-            _rows(self._video.sizes_bytes[chunk] * 8e-6),
-            _rows(self._utilities[chunk]),
-            _rows(self._relative[chunk + 1 : chunk + 1 + AHEAD]),
-            _row(self._utilities[max(chunk - 1, 0), seen.last_rung]),
-            _row(self._video.chunks - chunk),
-        )
-        with torch.no_grad():
-            context, rungs = features(self._cautious(), offer, self._history)
-            self._scores = self.policy.scores(context, rungs, torch.ones(1, self._video.rungs))[0].numpy()
-        return int(self._scores.argmax())
-
-    def reason(self) -> dict[str, Any]:
-        """How much it liked each rung."""
-        return {"preferences": shares(self._scores)}
-
-    def for_one_player(self) -> OnePlayer:
-        """The same decisions without torch, for a service."""
-        return OnePlayer(self)
 
 
 class ScaleFreePensieve(ScaleFree):
@@ -179,12 +129,4 @@ class ScaleFreePensieve(ScaleFree):
     }
 
     def __init__(self, path: str | Path | None = None) -> None:
-        super().__init__(1.0, SCALE_FREE_PENSIEVE if path is None else path)
-
-
-def _row(number: float) -> torch.Tensor:
-    return torch.tensor([number], dtype=torch.float32)
-
-
-def _rows(numbers: np.ndarray) -> torch.Tensor:
-    return torch.as_tensor(numbers, dtype=torch.float32)[None]
+        super().__init__(0.0, path=SCALE_FREE_PENSIEVE if path is None else path)

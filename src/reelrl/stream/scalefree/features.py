@@ -18,14 +18,21 @@ AHEAD = 4
 MEMORY_S = (8.0, 30.0, 120.0)
 """Time constants of the means that outlast HISTORY chunks."""
 MEMORY = 2 * len(MEMORY_S) + 5
+LONG_STALL_S = 2.0
+"""A longer stall is an outage that the buffer did not bridge, not a rung that was a little too high."""
+CAUTION = 1.5
+"""What a player has who was told nothing about the link."""
 
 
 class Player(NamedTuple):
     """What stays the same during a video. Penalties are for utilities scaled so that the best is worth 1."""
 
-    chunk_s: Tensor  # (players,), as the next four
+    chunk_s: Tensor  # (players,), as the next five
     cap_s: Tensor  # seconds of video that the buffer holds
     stall_penalty: Tensor  # per second
+    caution: (
+        Tensor  # 0: the link will hold; 1: it may break; above: a second of a long stall costs that many times more
+    )
     smooth_penalty: Tensor
     top_mbps: Tensor  # nominal rate of the highest rung
     rates_mbps: Tensor  # (players, rungs), nominal
@@ -141,6 +148,8 @@ def features(player: Player, offer: Offer, history: History) -> tuple[Tensor, Te
                 torch.log(chunk_s),
                 torch.log(player.cap_s / 30.0),
                 torch.log(player.stall_penalty + 1e-2) * 0.5,
+                player.caution.clamp_max(1.0),
+                torch.log1p((player.caution - 1.0).clamp_min(0.0)) * 0.5,
                 torch.log1p(player.smooth_penalty),
                 (top - lowest) * 0.5,
                 present.sum(1) / 8.0,
@@ -198,7 +207,7 @@ def _rungs(
 def _widths() -> tuple[int, int]:
     """How many numbers `features` gives: counted, so that no constant can go stale."""
     one = torch.ones(1)
-    player = Player(one, one, one, one, one, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.bool))
+    player = Player(one, one, one, one, one, one, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.bool))
     offer = Offer(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, AHEAD), one, one)
     context, rungs = features(player, offer, measured(no_history(1), one, one, one))
     return context.shape[1], rungs.shape[2]

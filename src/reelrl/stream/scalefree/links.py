@@ -36,18 +36,23 @@ def sources(folder: Path | None = None) -> dict[str, list[Trace]]:
 
 
 def training_links(
-    recorded: dict[str, list[Trace]], seed: int, count: int, outage_share: float, without: tuple[str, ...] = ()
+    recorded: dict[str, list[Trace]], seed: int, count: int, without: tuple[str, ...] = ()
 ) -> list[Trace]:
-    """Links to learn on. Sources whose name begins with one of `without` are left out, to be tested on."""
+    """Links to learn on, none broken by us. Sources whose name begins with one of `without` are left out."""
     groups = [[trace for trace in traces if not is_validation(trace)] for traces in _used(recorded, without).values()]
     groups = [group for group in groups if group]
     rng = stream(seed, "abr", "scale-free links")
-    links = []
-    for _ in range(count):
-        link = _link(groups, rng)
-        restless = link.kbps.std() > RESTLESS * link.kbps.mean()
-        links.append(_broken(link, rng) if restless and rng.random() < outage_share else link)
-    return links
+    return [_link(groups, rng) for _ in range(count)]
+
+
+def breaking_links(links: list[Trace], seed: int, share: float) -> list[Trace]:
+    """The same links, that share of the restless ones with outages: those who play on them cannot know which."""
+    rng = stream(seed, "abr", "breaking links")
+
+    def breaks(link: Trace) -> bool:
+        return bool(link.kbps.std() > RESTLESS * link.kbps.mean() and rng.random() < share)
+
+    return [_broken(link, rng) if breaks(link) else link for link in links]
 
 
 def validation_links(recorded: dict[str, list[Trace]], without: tuple[str, ...] = ()) -> dict[str, list[Trace]]:

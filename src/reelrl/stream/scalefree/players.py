@@ -13,7 +13,17 @@ import torch
 from torch import Tensor
 
 from reelrl.stream.rollout_envs import future_mbps
-from reelrl.stream.scalefree.features import AHEAD, HISTORY, MEMORY, History, Offer, Player, features, measured
+from reelrl.stream.scalefree.features import (
+    AHEAD,
+    HISTORY,
+    LONG_STALL_S,
+    MEMORY,
+    History,
+    Offer,
+    Player,
+    features,
+    measured,
+)
 from reelrl.stream.scalefree.network import packed
 from reelrl.stream.simulator.rule import PENSIEVE
 from reelrl.stream.simulator.torch_rule import Batch, TorchLinks, torch_download, torch_links
@@ -22,9 +32,10 @@ if TYPE_CHECKING:
     from reelrl.stream.data.traces import Trace
     from reelrl.stream.scalefree.random_videos import Videos
 
-DRAWS = 12
+DRAWS = 14
 """Numbers between 0 and 1 that a new video takes."""
 VERY_FAST = 20.0
+CAUTIOUS = (1.5, 17.0)
 
 
 class Audience(NamedTuple):
@@ -37,12 +48,14 @@ class Audience(NamedTuple):
     usual_round_trip: float  # 80 ms
     usual_stall: float  # a second of stall costs what the best rung is worth
     usual_smooth: float  # a switch costs what it changes
+    trusting: float  # plays on links that hold, and knows it
+    wary: float  # on links that may break; all others also dread long stalls, by a factor of CAUTIOUS
     pensieve_ladder: float
     linear_worth: float
 
 
-EVERYONE = Audience(0.8, 4.0, 0.15, 0.5, 0.6, 0.5, 0.6, 0.35, 0.7)
-PENSIEVES = Audience(0.7, 1.6, 0.02, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+EVERYONE = Audience(0.8, 4.0, 0.15, 0.5, 0.6, 0.5, 0.6, 0.3, 0.3, 0.35, 0.7)
+PENSIEVES = Audience(0.7, 1.6, 0.02, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0)
 """Pensieve's ladder, buffer, round trip and QoE, which the field reports on, and links about as fast as the ladder."""
 AUDIENCES = {"everyone": EVERYONE, "pensieve": PENSIEVES}
 
@@ -60,6 +73,7 @@ class State(NamedTuple):
     cap_ms: Tensor
     rtt_ms: Tensor
     stall_penalty: Tensor
+    caution: Tensor
     smooth_penalty: Tensor
     rates: Tensor
     delays: Tensor
@@ -73,7 +87,10 @@ class State(NamedTuple):
 
 
 class MixedPlayers:
-    """`count` players on these links and videos, as PPO sees them."""
+    """`count` players on these links and videos, as PPO sees them.
+
+    `breaking` are as many links again, for those who were not told that theirs holds.
+    """
 
     def __init__(
         self,
@@ -86,12 +103,16 @@ class MixedPlayers:
         noise: float = 0.1,
         compiled: bool = False,
         audience: Audience = EVERYONE,
+        breaking: list[Trace] | None = None,
     ) -> None:
         self.device = torch.device(device)
         self.audience = audience
         self.count, self.noise = count, noise
+        self._holding, self._first_breaking = len(links), len(links) if breaking else 0
         # Time stands still during a round trip, as in Pensieve's simulator, which the field reports on.
-        self.links: TorchLinks = torch_links(links, PENSIEVE._replace(wrap_to_zero=False), self.device)
+        self.links: TorchLinks = torch_links(
+            [*links, *(breaking or [])], PENSIEVE._replace(wrap_to_zero=False), self.device
+        )
         self.videos = videos
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self._forward = torch.compile(self._advance, dynamic=False) if compiled else self._advance
@@ -138,9 +159,11 @@ class MixedPlayers:
         size_mbit = videos.sizes_mbit[state.video, state.chunk, actions]
         batch = self._download(state, size_mbit, noise)
         utility = videos.utilities[state.video, actions]
+        stall_s = (batch.stall_ms / 1000.0).float()
+        dread = (state.caution - 1.0).clamp_min(0.0)
         reward = (
             utility
-            - state.stall_penalty * (batch.stall_ms / 1000.0).float()
+            - state.stall_penalty * (stall_s + dread * (stall_s - LONG_STALL_S).clamp_min(0.0))
             - state.smooth_penalty * (utility - state.last_utility).abs()
         )
         delay_s = (batch.delay_ms / 1000.0).float()
@@ -169,11 +192,16 @@ class MixedPlayers:
         """A new video for everyone, its first chunk downloaded at the second rung (or the lowest of two)."""
         links, videos, audience = self.links, self.videos, self.audience
         video = (draws[:, 0] * len(videos.chunks)).long()
-        trace = (draws[:, 1] * len(links.first)).long()
+        trusting = draws[:, 12] < audience.trusting
+        wary = draws[:, 12] < audience.trusting + audience.wary
+        low, high = CAUTIOUS[0] - 1.0, CAUTIOUS[1] - 1.0
+        caution = torch.where(wary, 1.0, 1.0 + low * (high / low) ** draws[:, 13])
+        caution = torch.where(trusting, 0.0, caution)
+        trace = torch.where(trusting, 0, self._first_breaking) + (draws[:, 1] * self._holding).long()
         lowest, top, first = videos.rates_mbps[video, 0], videos.top_mbps[video], videos.first_rung[video]
         slow, fast = torch.log(audience.slowest * lowest), torch.log(audience.fastest * top)
-        usual = torch.exp(slow + draws[:, 2] * (fast - slow))
-        mean = torch.where(draws[:, 3] < audience.very_fast_share, top * VERY_FAST ** draws[:, 2], usual)
+        within = torch.exp(slow + draws[:, 2] * (fast - slow))
+        mean = torch.where(draws[:, 3] < audience.very_fast_share, top * VERY_FAST ** draws[:, 2], within)
         passed = links.total_bytes[trace] / links.duration_s[trace] * 8e-6
         chunk_s = videos.chunk_s[video]
         cap_s = torch.where(draws[:, 4] < audience.usual_buffer, 60.0, 8.0 * 15.0 ** draws[:, 5])
@@ -193,6 +221,7 @@ class MixedPlayers:
             cap_ms=torch.maximum(cap_s, 2.0 * chunk_s).double() * 1000.0,
             rtt_ms=rtt_ms.double(),
             stall_penalty=stall,
+            caution=caution,
             smooth_penalty=smooth,
             rates=rows,
             delays=rows,
@@ -212,6 +241,7 @@ class MixedPlayers:
             videos.chunk_s[state.video],
             (state.cap_ms / 1000.0).float(),
             state.stall_penalty,
+            state.caution,
             state.smooth_penalty,
             videos.top_mbps[state.video],
             videos.rates_mbps[state.video],

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reelrl.seeding import stream
-from reelrl.stream.scalefree.features import HISTORY, MEMORY
+from reelrl.stream.scalefree.features import CAUTION, HISTORY, MEMORY
 from reelrl.stream.scalefree.players import MixedPlayers, State
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on
 
@@ -46,6 +46,9 @@ class ScaleFreeValidator:
         means = np.array([trace.kbps.mean() / 1000.0 for trace in links])
         videos = videos_on(device, [video, *others], [worth, *other_worth])
         self._players = MixedPlayers(links, videos, len(links), device, 0, noise=0.0)
+        # Whoever plays on links that hold may know it; on those that break one has the caution that everybody has.
+        told = [CAUTION if name == "outages" else 0.0 for name, traces in pools.items() for _ in traces]
+        self._caution = torch.tensor(told, device=device)
         each = torch.arange(len(links), device=device)
         ones = torch.ones(len(links), dtype=torch.float64, device=device)
         rates = videos.top_mbps.double().cpu().numpy()
@@ -65,7 +68,7 @@ class ScaleFreeValidator:
     def score(self, policy: ScaleFreePolicy) -> dict[str, float]:
         """Worth per chunk (first chunk left out): mean and tenth percentile of each pool, and `score`."""
         scores: dict[str, float] = {}
-        natural = self.play(policy, self._sessions["as they are"])
+        natural = self.play(policy, self._sessions["as they are"], self._caution)
         start = 0
         for name, traces in self.pools.items():
             part = natural[start : start + len(traces)]
@@ -73,29 +76,29 @@ class ScaleFreeValidator:
             scores |= {name: float(part.mean()), f"{name}_p10": float(np.percentile(part, 10))}
         names = list(self.pools)
         for name in ("fast", "other ladders"):
-            scores[name.replace(" ", "_")] = float(self.play(policy, self._sessions[name]).mean())
+            scores[name.replace(" ", "_")] = float(self.play(policy, self._sessions[name], 0.0).mean())
         names += ["fast", "other_ladders"]
         return scores | {"score": float(np.mean([scores[name] for name in names]))}
 
     @torch.no_grad()
-    def play(self, policy: ScaleFreePolicy, sessions: Sessions) -> np.ndarray:
-        """Worth per chunk of every session, the first chunk left out."""
+    def play(self, policy: ScaleFreePolicy, sessions: Sessions, caution: Tensor | float) -> np.ndarray:
+        """Worth per chunk of every session, the first chunk left out; what stalls cost does not depend on caution."""
         players = self._players
-        state = begin(players, sessions)
+        state = begin(players, sessions, caution)
         total = torch.zeros(len(sessions.trace), device=players.device)
         last = players.videos.chunks[sessions.video]
-        half = torch.full_like(total, 0.5)
+        half, wary = torch.full_like(total, 0.5), torch.ones_like(total)
         for _ in range(int(last.max()) - 1):
             playing = state.chunk < last
             observations, _ = players.observe(state)
-            after, rewards = players.play(state, policy.logits(observations).argmax(1), half)
+            after, rewards = players.play(state._replace(caution=wary), policy.logits(observations).argmax(1), half)
             total += torch.where(playing, rewards, 0.0)
             # Whoever is at the end stays there and earns nothing more.
-            state = after._replace(chunk=torch.minimum(after.chunk, last))
+            state = after._replace(chunk=torch.minimum(after.chunk, last), caution=state.caution)
         return (total / (last - 1)).double().cpu().numpy()
 
 
-def begin(players: MixedPlayers, sessions: Sessions) -> State:
+def begin(players: MixedPlayers, sessions: Sessions, caution: Tensor | float = 1.0) -> State:
     """Everyone at the start of their link, the first chunk downloaded: Pensieve's round trip and penalties."""
     count, device = len(sessions.trace), players.device
     zeros = torch.zeros(count, device=device)
@@ -112,6 +115,7 @@ def begin(players: MixedPlayers, sessions: Sessions) -> State:
         cap_ms=torch.maximum(sessions.cap_s, 2.0 * players.videos.chunk_s[sessions.video].double()) * 1000.0,
         rtt_ms=torch.full((count,), 80.0, dtype=torch.float64, device=device),
         stall_penalty=zeros + 1.0,
+        caution=zeros + caution,
         smooth_penalty=zeros + 1.0,
         rates=rows,
         delays=rows,

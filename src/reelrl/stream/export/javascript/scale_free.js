@@ -1,19 +1,21 @@
 // ---- the policy for any ladder: a tower reads the context, one small net scores each rung -------------------------
 
-const HISTORY = 8, AHEAD = 4, SPANS_S = [8, 30, 120], CAUTION = 2, RESTLESS = 0.35;
+const HISTORY = 8, AHEAD = 4, SPANS_S = [8, 30, 120], RESTLESS = 0.35;
 const half = value => clamp(value, -6, 6) * 0.5;
 const log1p = Math.log1p;
 
 class Net {
-  constructor(ladder, { utilities, stall_penalty, smooth_penalty, buffer_s, caution }) {
+  constructor(ladder, { utilities, stall_penalty, smooth_penalty, buffer_s, caution, reserve_s }) {
     // A ladder of one worth has nothing to choose; any scale will do.
     const most = Math.max(...utilities.map(row => Math.max(...row)), 1e-9);
     this.ladder = ladder;
     this.utilities = utilities.map(row => row.map(worth => worth / most));
     this.stall_penalty = stall_penalty / most;
     this.smooth_penalty = smooth_penalty;
-    this.buffer_s = buffer_s;
-    this.caution = caution ?? CAUTION;
+    // Two chunks are what it needs to play at all.
+    this.reserve_s = Math.max(Math.min(reserve_s ?? SHAPE.reserve_s, buffer_s - 2 * ladder.chunk_s), 0);
+    this.buffer_s = buffer_s - this.reserve_s;
+    this.caution = caution ?? SHAPE.caution;
     this.rates = ladder.bitrates_kbps.map(rate => rate / 1000);
     const nominal = ladder.bitrates_kbps.map(rate => rate * ladder.chunk_s * 125);
     this.relative = ladder.sizes_bytes.map(row => sum(row.map((size, rung) => size / nominal[rung])) / row.length);
@@ -55,14 +57,14 @@ class Net {
   }
 
   features(state) {
-    const { ladder, link, rates, smooth_penalty } = this, { chunks, chunk_s, sizes_bytes } = ladder, newest = state[0].length - 1;
+    const { ladder, link, rates, stall_penalty, smooth_penalty } = this, { chunks, chunk_s, sizes_bytes } = ladder, newest = state[0].length - 1;
     const chunk = Math.min(chunks - Math.round(state[5][newest] * chunks), chunks - 1), remaining = chunks - chunk;
     const last_kbps = state[0][newest] * ladder.bitrates_kbps.at(-1);
     const last_rung = best(ladder.bitrates_kbps.map(rate => -Math.abs(rate - last_kbps)));
     const utilities = this.utilities[chunk], last_utility = this.utilities[Math.max(chunk - 1, 0)][last_rung];
-    const sizes_mbit = sizes_bytes[chunk].map(size => size * 8e-6), buffer_s = state[1][newest] * 10;
+    const sizes_mbit = sizes_bytes[chunk].map(size => size * 8e-6), buffer_s = Math.max(state[1][newest] * 10 - this.reserve_s, 0);
     const restless = Math.min(Math.sqrt(link.variances.at(-1)) / RESTLESS, 1);
-    const stall_penalty = this.stall_penalty * (1 + (this.caution - 1) * restless);
+    const fear = Math.max(this.caution - 1, 0) * restless;
 
     const top = Math.log(rates.at(-1)), lowest = Math.log(rates[0]);
     const paces = link.rates.map(rate => Math.exp(-rate)), recent = paces.slice(-5); // seconds per megabit
@@ -78,7 +80,7 @@ class Net {
       half(link.lowest - top), half(link.lowest - lowest), log1p(link.longest) * 0.5, log1p(link.fading) * 0.5, link.jumps,
       log1p(link.elapsed_s) * 0.3, log1p(buffer_s) * 0.5, buffer_s / 30, buffer_s / this.buffer_s,
       log1p(buffer_s / chunk_s) * 0.5, Math.log(chunk_s), Math.log(this.buffer_s / 30), Math.log(stall_penalty + 1e-2) * 0.5,
-      log1p(smooth_penalty), (top - lowest) * 0.5, rates.length / 8, last_utility, Math.min(remaining / 40, 1),
+      Math.min(this.caution, 1), log1p(fear) * 0.5, log1p(smooth_penalty), (top - lowest) * 0.5, rates.length / 8, last_utility, Math.min(remaining / 40, 1),
       Math.exp(-remaining / 4), ...ahead.map(share => Math.log(clamp(share, 0.1, 10))),
     ];
     const long = Math.exp(-link.means.at(-1)), dread = Math.min(stall_penalty, 4);
