@@ -31,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=("workers", "memory"), default="workers")
     parser.add_argument("--file", help="of workers: a video of half a minute or more (default: one is made, 640x360)")
+    parser.add_argument("--seconds", type=int, default=72, help="of the one that is made")
     parser.add_argument("--preset", type=int, default=8)
     parser.add_argument("--minutes", type=float, nargs="+", default=[1, 60])
     parser.add_argument("--repeats", type=int, default=2)
@@ -40,7 +41,7 @@ def main() -> None:
 
 
 def workers(folder: Path, args: argparse.Namespace) -> None:
-    source = args.file or str(_made(folder / "in.y4m", (640, 360), 36))
+    source = args.file or str(_made(folder / "in.y4m", (640, 360), args.seconds))
     runs: dict[int, list[CommandCost]] = {1: [], 2: []}
     streams = set()
     for _ in range(args.repeats):

@@ -23,7 +23,7 @@ from reelrl.encode.minigop.source.plan import ClipPlan
 from reelrl.encode.minigop.source.preparation import opening_qp, planned_source
 from reelrl.encode.parts.board import TaskProgress
 from reelrl.encode.parts.cuts import VideoPart
-from reelrl.encode.parts.held_controller import SHORT, BeginAgain, HeldController
+from reelrl.encode.parts.held_controller import LOOKED_AT, BeginAgain, HeldController
 from reelrl.errors import ContentError
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path, read_regular
@@ -178,7 +178,7 @@ def _coded_freely(task: PartTask) -> _PartStream:
 
 def _coded_to_budget(task: PartTask, budget: Budget) -> _PartStream:
     try:
-        return _coded_by(budget.controller(look=budget.looks and task.part.frames <= SHORT), task, budget)
+        return _coded_by(budget.controller(look=budget.looks and task.part.frames in LOOKED_AT), task, budget)
     except BeginAgain as found:
         better = budget.with_ratio(found.ratio)
         return _coded_by(better.controller(look=False), task, better)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from reelrl.encode.minigop.protocols import MiniGopController, MiniGopEpisode, Situation
     from reelrl.encode.parts.coding import Budget
 
-SHORT = 240
-"""Frames of a part that is looked at."""
+LOOKED_AT = range(97, 241)
+"""Frames of parts that are looked at: of shorter ones half is coded by then, and to code all again knows more."""
 
 ROOM = 3.0
 """QP steps from the planned deltas, either way."""
 
-_FAR_OCTAVES = 0.1
+_FAR_OCTAVES = 0.15
 _MOST_OCTAVES = 0.3  # of a correction: one mini-GOP may be unlike all others
 
 
