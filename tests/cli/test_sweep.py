@@ -14,6 +14,7 @@ from reelrl.errors import ConfigError
 from reelrl.runs.folder import RunFolder
 from reelrl.runs.sweep import Sweep, figures_of
 from reelrl.runs.sweep_plan import SearchedSetting, SweepPlan
+from reelrl.see.train import AutoEncoderTraining
 from reelrl.settings import config
 from reelrl.stream.train import AbrTraining
 
@@ -81,6 +82,21 @@ def test_without_a_search_every_seed_is_a_trial(tmp_path: Path) -> None:
     assert [(row["seeds"], row["state"]) for row in table] == [("3", "done"), ("4", "done")]
     assert [RunFolder(row["runs"]).seed for row in table] == [3, 4]
     assert table[0]["value"] != table[1]["value"]
+
+
+def test_settings_without_a_default_are_among_the_best(tmp_path: Path) -> None:
+    source = "generated:street?frames=20&size=64x48"
+    small = ["--set=model.widths=[[2,2],[2,2],[2,2]]", "--set=log_every=3", "--frames=7", "--device=cpu"]
+    search = {"model.optimiser.lr": {"low": 1.0e-4, "high": 1.0e-2, "log": True}}
+    words = [f"--source={source}", *small]
+    assert sweep(tmp_path, train="autoencoder", arguments=words, search=search, figure="psnr", trials=1) == 0
+    best = yaml.safe_load((tmp_path / "sweep" / "best.yaml").read_text())
+    assert (best["source"], best["frames"]) == (source, 7)
+    assert best["model"]["optimiser"]["lr"] == pytest.approx(float(trials(tmp_path)[0]["model.optimiser.lr"]))
+    again = ["train", "autoencoder", "--config", str(tmp_path / "sweep" / "best.yaml"), "--device", "cpu"]
+    assert main([*again, "--output-dir", str(tmp_path / "again")]) == 0
+    run = RunFolder(tmp_path / "again" / "0001")
+    assert run.settings(AutoEncoderTraining) == RunFolder(trials(tmp_path)[0]["runs"]).settings(AutoEncoderTraining)
 
 
 def test_a_trial_that_lags_behind_is_ended_and_saved(tmp_path: Path) -> None:

@@ -19,13 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from reelrl.cli.main import main
 from reelrl.content.clip import Clip
 from reelrl.content.generated.clips import generated_clip
+from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.minigop import evaluate as minigop
+from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan
 from reelrl.encode.superblock.evaluate import EncodePoint, MapContestant, SuperblockEvaluationPlan, encode_all
 from reelrl.errors import ConfigError, WorkerError
 from reelrl.parallel import WorkPlace, executor, working_at
 from reelrl.parallel.machine_facts import cpu_features
+from reelrl.stream.evaluate import Contestant, EvaluationPlan, play_all
 from tests.parallel import functions
+from tests.stream.helpers import bumpy_ladder, links
 from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
@@ -43,6 +49,7 @@ os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 ray = pytest.importorskip("ray")
 
 STORE_BYTES = 80 << 20
+TIMES = {"seconds", "cpu_s"}
 ROOT = Path(__file__).parents[2]
 
 
@@ -119,7 +126,8 @@ def test_records_errors_and_order_are_those_of_the_other_executors(nodes: TwoNod
         with pytest.raises(Exception, match="lambda"):
             list(work.map(lambda number: number, [0]))
         assert list(work.map(functions.double, [4])) == [8]  # and the executor goes on
-        assert set(work.map(functions.where, range(8))) == {str(nodes.folder / name) for name in ("first", "second")}
+        both = {str(nodes.folder / name) for name in ("first", "second")}
+        until(lambda: set(work.map(functions.where, range(8))) == both, "the second node gets no work")
 
 
 def test_an_evaluation_gives_the_same_table_everywhere(
@@ -137,6 +145,47 @@ def test_an_evaluation_gives_the_same_table_everywhere(
     assert table("", 1) == on_cluster
     assert table("", 2) == on_cluster
     assert len(on_cluster) == 2 * 3 * 2
+
+
+def test_other_evaluations_give_the_same_records_too(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def points(jobs: int) -> list[dict[str, Any]]:
+        clips = [generated_clip(style, size=(96, 64), frames=18) for style in ("street", "cuts")]
+        plan = MiniGopEvaluationPlan(qps=(34, 46), encoder=EncoderSettings(preset=12, keyint=161))
+        made = minigop.encode_all([minigop.MiniGopContestant.parse("rate-model")], clips, plan, jobs)
+        return [{key: value for key, value in point.row().items() if key not in TIMES} for point in made]
+
+    def played(jobs: int) -> dict[str, list[Any]]:
+        contestants = [Contestant.parse(name) for name in ("robustmpc", "rate")]
+        return play_all(contestants, links(10), [bumpy_ladder()], EvaluationPlan(), jobs)
+
+    with working_at(WorkPlace(nodes.address)):
+        on_cluster = points(0), played(0)
+    monkeypatch.setenv("REELRL_CACHE", str(tmp_path / "cache"))
+    assert (points(1), played(1)) == on_cluster
+
+
+def test_a_command_writes_the_same_files(nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = "generated:street?size=128x96&frames=4&seed=7"
+    words = [
+        "evaluate",
+        "superblock",
+        "--no-vmaf",
+        "--only",
+        "variance-map",
+        "--clips",
+        clip,
+        "--frames",
+        "4",
+        "--json",
+    ]
+    assert main([*words, "--ray", nodes.address, "--out", str(tmp_path / "cluster")]) == 0
+    monkeypatch.setenv("REELRL_CACHE", str(tmp_path / "cache"))
+    assert main([*words, "--workers", "2", "--out", str(tmp_path / "workers")]) == 0
+    tables = [(tmp_path / place / "clips.csv").read_bytes() for place in ("cluster", "workers")]
+    assert tables[0] == tables[1]
+    assert len(tables[0].splitlines()) > 1
 
 
 def _evaluated(jobs: int) -> list[EncodePoint]:

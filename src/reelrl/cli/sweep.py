@@ -172,7 +172,8 @@ class _Training:
             figures = self._figures(runs)
             for step, value in figures[reported:]:
                 self.trial.report(value, step)
-            if len(figures) > reported and self.sweep.plan.prune and self.trial.should_prune():
+            due = self.sweep.plan.prune and len(figures) > max(reported, self.sweep.plan.patience)
+            if due and self.trial.should_prune():
                 with lock:
                     if not over.is_set() and main_thread is not None:
                         self.pruned = True

@@ -12,13 +12,14 @@ import json
 import math
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl import names
 from reelrl.errors import RunError
 from reelrl.runs.folder import RunFolder
+from reelrl.runs.records import to_plain
 from reelrl.runs.stages import STAGES
 from reelrl.runs.sweep_plan import SearchedSetting, SweepPlan, Value, nested
 from reelrl.settings import config
@@ -146,7 +147,10 @@ class Sweep:
         except (RunError, IndexError):  # it was made on a machine that has folders of its own
             return nested(best.settings)
         stage = names.resolve({name: each.settings for name, each in STAGES.items()}, self.plan.train)
-        return config.differences(run.settings(stage), stage())
+        settings = run.settings(stage)
+        # A setting without a default is part of the difference from any other run.
+        needed = {field.name: getattr(settings, field.name) for field in fields(stage) if _is_required(field)}
+        return {**to_plain(needed), **config.differences(settings, stage(**needed))}
 
     def importances(self) -> dict[str, float]:
         """Each setting's share in what makes a trial one of the better ones (PED-ANOVA); empty with few trials."""
@@ -184,6 +188,10 @@ def figures_of(run: Path, figure: str) -> list[tuple[int, float]]:
         if isinstance(record, dict) and isinstance(record.get(figure), int | float):
             found.append((int(record["step"]), float(record[figure])))
     return found
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.init and field.default is MISSING and field.default_factory is MISSING
 
 
 def _comparable(plan: SweepPlan) -> str:

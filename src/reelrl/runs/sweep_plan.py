@@ -59,11 +59,12 @@ class SearchedSetting:
 class SweepPlan:
     """Which command is run how often, and what is searched.
 
-    figure   of metrics.jsonl; with `goal`, what makes a trial better than another one
-    take     the figure's `last` value of a run, its `best`, or the `mean` of its last quarter
-    seeds    each trial trains once with every one; without a search, every seed is a trial
-    prune    end trials early whose figure is worse than the median of others at the same step
-    warmup   trials that are never ended early
+    figure    of metrics.jsonl; with `goal`, what makes a trial better than another one
+    take      the figure's `last` value of a run, its `best`, or the `mean` of its last quarter
+    seeds     each trial trains once with every one; without a search, every seed is a trial
+    prune     end trials early whose figure is worse than the median of others at the same step
+    warmup    trials that are never ended early
+    patience  figures that a trial has logged before it may be ended: the first ones say little
     """
 
     train: str
@@ -76,6 +77,7 @@ class SweepPlan:
     seeds: tuple[int, ...] = (0,)
     prune: bool = True
     warmup: int = 5
+    patience: int = 2
 
     def __post_init__(self) -> None:
         if self.train not in STAGES:
