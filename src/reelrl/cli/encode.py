@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that code parts of the file side by side (default 0: one per core)",
     )
+    options.add_cluster(parser)
     add("--resume", action="store_true", help="take over the parts that a stopped encode has finished")
     add(
         "--threads", type=int, default=1, metavar="N", help="of the encoder; more than 1 codes in one piece (default 1)"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="TaskOfPart")
 R = TypeVar("R")
+S = TypeVar("S")
 
 _PERIOD_S = 0.25
 _COLUMNS = 3
@@ -56,6 +57,8 @@ class TaskProgress:
         row[0] += 1
 
     def _row(self) -> NDArray[np.int64]:
+        if not self.board.exists():  # on another machine, where nobody looks
+            return np.zeros(_COLUMNS, np.int64)
         row: NDArray[np.int64] = np.memmap(
             self.board, np.int64, "r+", offset=8 * _COLUMNS * self.number, shape=_COLUMNS
         )
@@ -93,19 +96,29 @@ def side_by_side(
 ) -> list[R]:
     """Records of all tasks, in their order; how far they are is shown, with `fps` also the bitrate so far."""
     with shown_board(label, [task.part for task in tasks], fps) as board:
-        return on_board(work, function, tasks, [board.place(number) for number in range(len(tasks))])
+        return on_board(work, function, tasks, [board.place(number) for number in range(len(tasks))], _as_it_is)
 
 
-def on_board(work: Executor, function: Callable[[T], R], tasks: Sequence[T], places: Sequence[TaskProgress]) -> list[R]:
+def on_board(
+    work: Executor,
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    places: Sequence[TaskProgress],
+    received: Callable[[R], S],
+) -> list[S]:
     """Records of all tasks, in their order, each task with its place on a board that is shown already.
 
-    The longest are begun first, so that the end finds all at work.
+    The longest are begun first, so that the end finds all at work. `received` takes each record as it comes.
     """
     longest_first = sorted(range(len(tasks)), key=lambda number: -tasks[number].part.frames)
     placed = [_placed(tasks[number], places[number]) for number in longest_first]
     records = work.map(function, placed, name=lambda task: f"frames {task.part.first} to {task.part.end - 1}")
-    by_number = dict(zip(longest_first, records, strict=True))
+    by_number = dict(zip(longest_first, map(received, records), strict=True))
     return [by_number[number] for number in range(len(tasks))]
+
+
+def _as_it_is(record: R) -> R:
+    return record
 
 
 def _placed(task: T, place: TaskProgress) -> T:

@@ -18,9 +18,10 @@ from reelrl.encode.minigop.controllers.rules import RateModel
 from reelrl.encode.minigop.protocols import MiniGopEpisode
 from reelrl.encode.minigop.source.in_process import least_lag
 from reelrl.encode.parts.again import TIMES, budget_again, to_code_again
-from reelrl.encode.parts.board import on_board, shown_board
+from reelrl.encode.parts.away import code_anywhere
+from reelrl.encode.parts.board import shown_board
 from reelrl.encode.parts.budgets import PartBudgets
-from reelrl.encode.parts.coding import CodedPart, PartTask, code_part, finished, joined
+from reelrl.encode.parts.coding import CodedPart, PartTask, finished, joined
 from reelrl.encode.parts.cuts import cut
 from reelrl.encode.parts.probing import Prober
 from reelrl.encode.parts.rounds import rounds
@@ -153,7 +154,7 @@ class _PartCoder:
         tasks = [self._task(part, budget) for part, budget in zip(parts, budgets, strict=True)]
         self._found -= {part.number for part in parts}
         self._found |= {task.part.number for task in tasks if finished(task) is not None}
-        coded = on_board(self._work, code_part, tasks, [board.place(part.number) for part in parts])
+        coded = code_anywhere(self._work, tasks, [board.place(part.number) for part in parts])
         for task, one in zip(tasks, coded, strict=True):
             self._tasks[one.number], self._coded[one.number] = task, one
         return coded
