@@ -87,6 +87,7 @@ class RayConnection:
             self._nodes: dict[str, Node] = {}
             self._asked: dict[str, tuple[Any, float]] = {}  # nodes whose facts are on their way
             self._refused: dict[str, str] = {}
+            self._there: set[str] = set()
             self._looked_s = -LOOK_PERIOD_S
         except BaseException:
             self.close()
@@ -109,7 +110,7 @@ class RayConnection:
         self._look()
         end_s = time.monotonic() + FACTS_WITHIN_S
         while not self._nodes:
-            if not self._asked:
+            if not self._there - self._refused.keys():
                 raise WorkerError(
                     f"no node of the Ray cluster {self.address!r} may work for this command: "
                     f"{'; '.join(self._refused.values()) or 'there is none with a CPU'}. Start the command on a "
@@ -137,6 +138,7 @@ class RayConnection:
             for node in ray.nodes()
             if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
         }
+        self._there = set(there)
         self._nodes = {name: node for name, node in self._nodes.items() if name in there}
         self._asked = {name: asked for name, asked in self._asked.items() if name in there}
         for name in there.keys() - self._nodes.keys() - self._asked.keys() - self._refused.keys():
@@ -150,14 +152,17 @@ class RayConnection:
 
         names = {asked: name for name, (asked, _) in self._asked.items()}
         if not names:
+            time.sleep(timeout_s)
             return
         for answered in ray.wait(list(names), num_returns=1, timeout=timeout_s)[0]:
             name = names[answered]
             _, cpus = self._asked.pop(name)
             try:
                 refused, labels = differences(machine_facts(), ray.get(answered))
-            except ray.exceptions.RayError as error:
+            except ray.exceptions.RayTaskError as error:
                 refused, labels = [f"it cannot say what it is: {_last_line(error)}"], []
+            except ray.exceptions.RayError:
+                continue  # it died, or is not quite there yet: if it lives it is asked again
             for said in labels:
                 warnings.warn(f"node {name[:8]} of the cluster: {said}", RuntimeWarning, stacklevel=2)
             if refused:
