@@ -50,6 +50,27 @@ def test_the_policy_of_a_run_plays_a_ladder_that_it_has_not_seen(
     assert np.isfinite(lines[str(run)]["qoe"]["mean"])
 
 
+def test_a_run_goes_on_from_a_policy_once_its_critic_knows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the critic learns the policy stays what it was; then it changes."""
+    monkeypatch.setattr("reelrl.stream.train.CRITIC_FIRST", 2)
+    first = train(tmp_path / "first", "--set", "steps=256")
+    start = f"start={first / 'artifacts' / 'policy.safetensors'}"
+    given = load_bitrate_controller(str(first))
+    waiting = load_bitrate_controller(str(train(tmp_path / "waiting", "--set", "steps=512", "--set", start)))
+    moved = load_bitrate_controller(str(train(tmp_path / "moved", "--set", "steps=1024", "--set", start)))
+    weights = [each.policy.actor["score"].weight for each in (given, waiting, moved)]  # type: ignore[attr-defined]
+    torch.testing.assert_close(weights[1], weights[0], rtol=0.0, atol=0.0)
+    assert not torch.equal(weights[2], weights[0])
+
+
+def test_only_a_scale_free_policy_can_be_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError, match=r"start = scalefree with policy = pensieve"):
+        AbrTraining(start="scalefree")
+    arguments = [word for setting in (*SMALL, "start=bola") for word in ("--set", setting)]
+    assert main(["train", "abr", "--output-dir", str(tmp_path), *arguments]) != 0
+    assert "start = bola is no scale-free policy; give `scalefree`" in capsys.readouterr().err
+
+
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigError, match="videos = 0"):
         AbrTraining(policy="scalefree", videos=0)
