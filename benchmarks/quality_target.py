@@ -1,7 +1,7 @@
 """The model of quality targets that ships, and the table on its page: measure scenes, judge, fit.
 
 python benchmarks/quality_target.py measure LESSONS --files FOLDER --clips FOLDER --bunny FOLDER [--seconds 600]
-python benchmarks/quality_target.py judge LESSONS ... [--presets 8 4] [--out judged.json]
+python benchmarks/quality_target.py judge LESSONS ... [--presets 8 4] [--most-height 720] [--out judged.json]
 python benchmarks/quality_target.py rules LESSONS judged.json
 python benchmarks/quality_target.py ship LESSONS src/reelrl/encode/target/weights/target.safetensors
 
@@ -131,7 +131,8 @@ def judge_all(args: argparse.Namespace) -> None:
     laboratory = RealEncodes({lessons[n].name: scene_of(*todo[n][:2]) for n in lessons})
     outcomes = []
     end_s = time.monotonic() + args.seconds
-    for outcome in judge(list(lessons.values()), TargetPlan(presets=tuple(args.presets)), laboratory):
+    plan = TargetPlan(presets=tuple(args.presets), most_height=args.most_height)
+    for outcome in judge(list(lessons.values()), plan, laboratory):
         outcomes.append(outcome)
         if outcome.searcher == "model":
             print(
@@ -225,6 +226,7 @@ def main() -> None:
         each.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
         if name == "judge":
             each.add_argument("--presets", type=int, nargs="+", default=[8, 4])
+            each.add_argument("--most-height", type=int, default=4320, help="larger pictures are not judged")
             each.add_argument("--out")
     args = parser.parse_args()
     args.step(args)

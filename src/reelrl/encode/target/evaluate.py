@@ -36,7 +36,7 @@ class TargetPlan:
     presets   the encode is made with
     metric    of the target, pooled by `pool`
     targets   of each scene and preset; spread over what the scene reaches between `TARGETS`
-    least_height   scenes of smaller pictures teach and are not judged
+    least_height, most_height   scenes of smaller and larger pictures teach and are not judged
     encode_references   make every encode that the reference searchers ask for, whole scenes each
     """
 
@@ -45,9 +45,13 @@ class TargetPlan:
     pool: str = "mean"
     targets: int = 1
     least_height: int = 352
+    most_height: int = 4320
     encode_references: bool = False
     rules: SearchRules = field(default_factory=SearchRules)
     fit: CurveFitSettings = field(default_factory=CurveFitSettings)
+
+    def judges(self, lesson: Lesson) -> bool:
+        return self.least_height <= lesson.height <= self.most_height
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def models_without(lessons: Sequence[Lesson], plan: TargetPlan) -> dict[str, dic
     figures = (f"{plan.metric}.{plan.pool}", BITS)
     return {
         source: {name: fitted(name, [each for each in lessons if each.source != source], plan.fit) for name in figures}
-        for source in sorted({lesson.source for lesson in lessons if lesson.height >= plan.least_height})
+        for source in sorted({lesson.source for lesson in lessons if plan.judges(lesson)})
     }
 
 
@@ -105,7 +109,7 @@ def judge(
     for source, known in (models or models_without(lessons, plan)).items():
         for preset in plan.presets:
             files = {name: FileBelief(model) for name, model in known.items()}
-            judged = [each for each in lessons if each.source == source and each.height >= plan.least_height]
+            judged = [each for each in lessons if each.source == source and plan.judges(each)]
             for place, lesson in enumerate(judged):
                 for target in targets_of(lesson, preset, plan, list(lessons).index(lesson)):
                     outcome, final = _by_model(lesson, place, preset, target, plan, files, laboratory)

@@ -1,7 +1,7 @@
 """Parts of a video brought to a quality: searched, coded, and where the model was unsure, scored and coded again.
 
 Parts are worked on in rounds: those of a round side by side, each with what the rounds before it taught. So the choice
-does not depend on how many processes there are. Each round is twice as long as the one before it: the first parts teach
+does not depend on how many processes there are. Each round is as long as all before it together: the first parts teach
 the most, and a long file seldom waits for the last part of a round.
 
     parts ──► meet_part (features, belief, probes, encode, check) ──► MetPart ──► FileBelief.learn ──► the next round
