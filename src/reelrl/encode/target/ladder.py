@@ -9,6 +9,7 @@ read off the same encodes, with lines between them. Of a long video, stretches a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -86,8 +87,12 @@ def targets_between(low: float, high: float, rungs: int) -> list[float]:
 
 
 def sizes_of(width: int, height: int) -> list[tuple[int, int]]:
-    """Even sizes to choose from, the source's first."""
-    sizes = [(_even(width * share), _even(height * share)) for share in SHARES[1:]]
+    """Sizes to choose from, the source's first: even, and of exactly its shape, as a set of rungs in DASH must be."""
+    common = math.gcd(width, height)
+    even = 1 if width // common % 2 == height // common % 2 == 0 else 2
+    units = common // even
+    smaller = [round(share * units) for share in SHARES[1:]]
+    sizes = [(width * each // units, height * each // units) for each in smaller if 0 < each < units]
     return [(width, height), *(size for size in sizes if size[1] >= _LEAST_HEIGHT)]
 
 
@@ -192,7 +197,3 @@ def _highest_crf(quality: NDArray[np.float64], target: float) -> int | None:
 
 def _rung(curve: SizeCurve, at: int) -> TargetRung:
     return TargetRung(curve.width, curve.height, float(CRFS[at]), float(curve.quality[at]), float(curve.kbps[at]))
-
-
-def _even(length: float) -> int:
-    return max(2, round(length / 2) * 2)
