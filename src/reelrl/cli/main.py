@@ -16,7 +16,6 @@ from reelrl import __version__
 from reelrl.errors import ReelError, missing_extra
 from reelrl.file_trust import trusting_files
 from reelrl.names import did_you_mean
-from reelrl.parallel.place import working_at
 from reelrl.runs.interrupts import Interrupted, sigterm_is_ctrl_c
 
 if TYPE_CHECKING:
@@ -122,6 +121,7 @@ def _dispatch(arguments: list[str]) -> int:
     if command is None:
         return _without_command(arguments)
     from reelrl.cli import options
+    from reelrl.parallel.place import working_at
 
     module = importlib.import_module(COMMANDS[command][0])
     parser = argparse.ArgumentParser(
