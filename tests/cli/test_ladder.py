@@ -102,7 +102,7 @@ def test_without_a_folder_the_rungs_are_only_chosen(tmp_path: Path, capsys: pyte
         (["--target", "psnr=30..40"], "VMAF alone"),
         (["--target", "vmaf=90..60"], "a range that rises"),
         (["--target", "vmaf=60..200"], "use 1 to 99.5"),
-        (["--target", "vmaf=60..95", "--backend", "aom"], "knows SVT-AV1 only"),
+        (["--target", "vmaf=60..95", "--backend", "aom"], "knows svtav1 only"),
     ],
 )
 def test_a_ladder_that_cannot_be_is_refused(

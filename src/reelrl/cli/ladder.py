@@ -69,8 +69,13 @@ def _check(args: argparse.Namespace) -> None:
                 raise ConfigError(f"--{name} goes with --target; add one, as in --target vmaf=60..95")
         if args.output is None:
             raise ConfigError("no -o FOLDER for segments and manifests; give one (only --target can do without)")
-    elif args.backend != "svtav1":
-        raise ConfigError(f"--target with --backend {args.backend}: the model knows SVT-AV1 only; leave --backend out")
+        return
+    from reelrl.encode.target.lessons import SETTINGS
+
+    if args.backend != SETTINGS.backend:
+        raise ConfigError(
+            f"--target with --backend {args.backend}: the model knows {SETTINGS.backend} only; leave --backend out"
+        )
 
 
 def _chosen(clip: Clip, args: argparse.Namespace) -> list[TargetRung]:

@@ -61,8 +61,10 @@ class LadderSettings:
             raise ConfigError(f"kbps = {self.kbps}; give rates that rise from rung to rung")
         if len(self.crfs) != len(self.sizes):
             raise ConfigError(f"{len(self.crfs)} CRFs and {len(self.sizes)} sizes; each rung has one of both")
-        if self.crfs and self.backend != "svtav1":
-            raise ConfigError(f"crfs with backend = {self.backend}; they are SVT-AV1's: use svtav1, or qps")
+        if self.crfs and self.backend != SETTINGS.backend:
+            raise ConfigError(
+                f"crfs with backend = {self.backend}; they are those of {SETTINGS.backend}: use it, or qps"
+            )
 
     def rungs(self, frames: int) -> list[EncoderSettings]:
         """What the encoder is asked for in segments of so many frames, lowest rate first."""
