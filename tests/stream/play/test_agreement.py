@@ -39,8 +39,11 @@ def test_a_wait_for_room_is_no_pause_and_tells_how_full_the_player_keeps_its_buf
 
     # 50 ms between the first two; then the buffer is full, and the player waits two seconds until it has room.
     record = {
-        "downloads": [download(0, 1.0, 500), download(1, 2.05, 1000), download(2, 4.55, 500)],
-        "decisions": [{"segment": 1, "buffer_s": 2.0}, {"segment": 2, "buffer_s": 17.5}],
+        "downloads": [
+            *(download(0, 1.0, 500), download(1, 2.05, 1000), download(2, 4.55, 500)),
+            download(3, 5.55, 500),  # it waited, and not for room
+        ],
+        "decisions": [{"segment": k, "buffer_s": level} for k, level in ((1, 2.0), (2, 17.5), (3, 2.0))],
     }
     known = habits([record], cap_s=20.0)
     assert known.pause_ms == pytest.approx(50.0)

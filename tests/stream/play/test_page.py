@@ -119,8 +119,9 @@ def test_a_viewer_who_pauses_and_seeks_gets_what_is_chosen_afterwards(show: Show
     assert {segment for segment, _ in loaded} >= {0, 4, 5, 6, 7}
     assert 2 not in {segment for segment, _ in loaded}  # jumped over
     # dash.js takes the segment that is jumped to at the rung it is at, and asks from the next one on.
-    assert [each for each in loaded if each[0] not in (0, 4)] == [each for each in asked if each[0] not in (0, 4)]
-    assert {segment for segment, _ in asked} >= {5, 6, 7}
+    chosen = dict(asked)  # of what was asked for, a seek may drop some
+    assert {segment: rung for segment, rung in loaded if segment not in (0, 4)}.items() <= chosen.items()
+    assert chosen.keys() >= {5, 6, 7}
     assert record["qoe"]["stalled_s"] < 0.5  # waiting for a place that was jumped to is no stall
 
 

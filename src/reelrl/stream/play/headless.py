@@ -154,7 +154,7 @@ def habits(records: Sequence[dict[str, Any]], cap_s: float) -> Habits:
             gap_ms = (after["at_s"] - before["at_s"]) * 1000.0 - after["download_ms"]
             if gap_ms <= WAITED_MS:
                 pauses.append(gap_ms)
-            elif after["segment"] in asked:
+            elif asked.get(after["segment"], 0.0) > cap_s / 2:  # else it was busy with something else, as at the start
                 levels.append(asked[after["segment"]])
     return Habits(
         max(float(np.median(pauses)), 0.0) if pauses else 0.0,
