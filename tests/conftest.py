@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Workers share the cores: one thread for each, in this process and in those it starts. Before anything imports torch.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+# Ray's clusters stay on 127.0.0.1, which it must be told before anything imports it; other tests' packages do.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 # A shell lets what it runs in the background ignore Ctrl+C, and programs inherit that; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
