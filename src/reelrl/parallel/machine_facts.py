@@ -40,10 +40,10 @@ def cpu_features() -> list[str]:
 
 def differences(mine: dict[str, str], theirs: dict[str, str]) -> tuple[list[str], list[str]]:
     """What another machine has different: what is reason to refuse it, and what is only reported."""
-    told = {
+    different = {
         name: f"{name} is {theirs.get(name, 'unknown')}, here {mine.get(name, 'unknown')}"
         for name in sorted(mine.keys() | theirs.keys())
         if mine.get(name) != theirs.get(name)
     }
-    refused = [text for name, text in told.items() if name not in LABELS]
-    return refused, [text for name, text in told.items() if name in LABELS]
+    refused = [text for name, text in different.items() if name not in LABELS]
+    return refused, [text for name, text in different.items() if name in LABELS]

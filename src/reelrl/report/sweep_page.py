@@ -27,8 +27,8 @@ def write_results(sweep: Sweep, command: str) -> dict[str, Any]:
         "importances": shares,
         "states": {state: sum(row.state == state for row in rows) for state in ("done", "pruned", "failed")},
     }
-    told = {"command": command, "train": sweep.plan.train, "figure": sweep.plan.figure, "goal": sweep.plan.goal}
-    records.write(sweep.folder, {"trials": [row.row() for row in rows]}, summary, told)
+    about = {"command": command, "train": sweep.plan.train, "figure": sweep.plan.figure, "goal": sweep.plan.goal}
+    records.write(sweep.folder, {"trials": [row.row() for row in rows]}, summary, about)
     best_text = yaml_text.write(sweep.best_config())
     own = own_path(sweep.folder / "best.yaml")
     write_atomic(own, best_text)
@@ -44,10 +44,10 @@ def write_results(sweep: Sweep, command: str) -> dict[str, Any]:
         body.append(
             section("What matters", _IMPORTANCE, figure(bars(shares), "Shares of PED-ANOVA; they add up to 1."))
         )
-    body += [section("All trials", "", _table(rows)), facts([(key, str(value)) for key, value in told.items()])]
+    body += [section("All trials", "", _table(rows)), facts([(key, str(value)) for key, value in about.items()])]
     lead = f"{len(rows)} trials of reel train {sweep.plan.train}; {sweep.plan.goal} {sweep.plan.figure}."
     write_atomic(own_path(sweep.folder / "index.html"), page("Sweep", lead, body))
-    return {"facts": told, **summary}
+    return {"facts": about, **summary}
 
 
 _CAPTION = "Pruned trials stand at the figure that they had when they were ended."
@@ -90,12 +90,7 @@ def _table(rows: list[TrialRow]) -> Html:
             str(row.number),
             row.state,
             "" if row.value is None else f"{row.value:.4g}",
-            *(
-                f"{row.settings[key]:.4g}"
-                if isinstance(row.settings.get(key), float)
-                else str(row.settings.get(key, ""))
-                for key in keys
-            ),
+            *(_brief(row.settings.get(key, "")) for key in keys),
             f"{row.seconds:.0f}",
         ]
         for row in rows

@@ -42,12 +42,11 @@ RECIPE = "recipe.json"
 
 @dataclass(frozen=True)
 class Watching:
-    """One session on the clock: when each segment had come, and when its first picture was shown."""
+    """One session on the clock: when the first picture of each segment was shown."""
 
     playback: Playback
     segment_s: float
     rungs: list[int]
-    arrived_s: list[float]
     shown_s: list[float]
     others: list[Playback]
     """The same over other links of the kind."""
@@ -93,9 +92,9 @@ def watch(name: str, controller: Controller, trace: Trace, ladder: Ladder, other
     played = _played(name, controller, trace, ladder)
     rungs = [int(np.argmin(np.abs(ladder.bitrates_kbps - kbps))) for kbps in played.timeline["bitrate_kbps"]]
     segment_s = ladder.video().chunk_s
-    arrived_s, shown_s = on_the_clock(played, segment_s)
+    _, shown_s = on_the_clock(played, segment_s)
     elsewhere = [_played(name, controller, bad_link(ladder, seed), ladder) for seed in range(1, 1 + others)]
-    return Watching(played, segment_s, rungs, arrived_s, shown_s, elsewhere)
+    return Watching(played, segment_s, rungs, shown_s, elsewhere)
 
 
 def _played(name: str, controller: Controller, trace: Trace, ladder: Ladder) -> Playback:
