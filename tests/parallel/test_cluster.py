@@ -389,6 +389,14 @@ def test_no_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         executor()
 
 
+def test_ray_that_was_imported_too_early_is_one_line_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray._private import ray_constants
+
+    monkeypatch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", True)
+    with working_at(WorkPlace("127.0.0.1:1")), pytest.raises(ConfigError, match="Ray was imported before"):
+        executor()
+
+
 def test_the_example_of_a_cluster_is_one_that_ray_takes() -> None:
     import yaml
     from ray.autoscaler._private.util import prepare_config, validate_config

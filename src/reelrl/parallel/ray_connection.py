@@ -31,6 +31,7 @@ FACTS_WITHIN_S = 120.0
 """So long a node may take to start a worker and say what it is."""
 CONNECT_WITHIN_S = 10.0
 NODE_LABEL = "ray.io/node-id"
+_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 _connection: RayConnection | None = None
 
@@ -69,12 +70,14 @@ class RayConnection:
         if _is_loopback(address):
             # On Linux Ray takes 127.0.0.1 for the address that other machines see, unless it is told, before it is
             # imported, that there are none.
-            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+            os.environ.setdefault(_LOOPBACK, "0")
         import ray
 
         self.address = address
         self._ours = not ray.is_initialized()
         if self._ours:
+            if _is_loopback(address):
+                _check_imported_in_time()
             _init(address)
         try:
             folder = writable_folder(cache_dir())
@@ -172,6 +175,16 @@ class RayConnection:
                 )
             else:
                 self._nodes[name] = Node(int(cpus))
+
+
+def _check_imported_in_time() -> None:
+    """Where another package imported Ray first, it would wait for ever at this machine's other address."""
+    from ray._private import ray_constants
+
+    if os.environ[_LOOPBACK] == "0" and ray_constants.ENABLE_RAY_CLUSTER:
+        raise ConfigError(
+            f"Ray was imported before {_LOOPBACK}=0 told it to stay on 127.0.0.1; set that before Python starts"
+        )
 
 
 def _init(address: str) -> None:
