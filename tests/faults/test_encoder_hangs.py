@@ -295,9 +295,16 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("kind", ["EncoderSession", "WorkerSession"])
 @pytest.mark.parametrize(
-    ("backend", "structure"), [("svtav1", "low_delay"), ("svtav1", "random_access"), ("aom", "low_delay")]
+    ("kind", "backend", "structure"),
+    [
+        ("EncoderSession", "svtav1", "random_access"),
+        ("EncoderSession", "aom", "low_delay"),
+        ("WorkerSession", "svtav1", "low_delay"),
+        pytest.param("EncoderSession", "svtav1", "low_delay", marks=pytest.mark.long),
+        pytest.param("WorkerSession", "svtav1", "random_access", marks=pytest.mark.long),
+        pytest.param("WorkerSession", "aom", "low_delay", marks=pytest.mark.long),
+    ],
 )
 def test_ctrl_c_ends_a_program_that_encodes(kind: str, backend: str, structure: str) -> None:
     code = INTERRUPTED.format(kind=kind, backend=backend, structure=structure)

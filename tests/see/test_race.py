@@ -189,7 +189,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("asked_by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_race_is_saved_where_it_stands_and_goes_on_to_the_same_bits(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_by: signal.Signals
 ) -> None:

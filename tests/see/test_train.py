@@ -64,8 +64,9 @@ def test_half_and_resume_and_half_is_the_whole(run_root: Path, name: Any) -> Non
     go_on(twice, whole)
     assert outcome(RunFolder(once)) == outcome(RunFolder(twice))
     assert [line["step"] for line in RunFolder(once).metrics()] == [3, 6]
-    other = train(run_root, whole, seed=1)
-    assert outcome(RunFolder(other)) != outcome(RunFolder(once))
+    if name == OPTIMISERS[0]:
+        other = train(run_root, whole, seed=1)
+        assert outcome(RunFolder(other)) != outcome(RunFolder(once))
 
 
 @pytest.mark.slow

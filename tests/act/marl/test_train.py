@@ -93,7 +93,7 @@ def state_of(experiment: DoomExperiment) -> dict[str, Any]:
     return {"arrays": {name: array.tobytes() for name, array in arrays.items()}, "plain": plain}
 
 
-@pytest.mark.parametrize("asked_by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("asked_by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_training_is_saved_as_it_stands_and_goes_on_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_by: signal.Signals
 ) -> None:
@@ -163,7 +163,9 @@ def test_matches_are_the_same_in_one_process_and_in_two(trained: tuple[DoomExper
         assert len({match.seed for match in matches}) == 1
 
 
-@pytest.mark.parametrize("name", ["mappo", "ippo", "masac", "isac", "iql", "vdn"])
+@pytest.mark.parametrize(
+    "name", ["mappo", "masac", "vdn", *(pytest.param(name, marks=pytest.mark.long) for name in ("ippo", "isac", "iql"))]
+)
 def test_algorithms_by_name_take_our_models(name: str) -> None:
     from dataclasses import replace
 
