@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.seeding import stream
+from reelrl.stream.data import generated_traces as generate
 from reelrl.stream.data import pools
 from reelrl.stream.data.ladders import read_ladder
 from reelrl.stream.playback import load_bitrate_controller, play
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from reelrl.stream.data.traces import Trace
 
 SETTINGS = (*(f"scalefree({c})" for c in ("0", "1", "1.5", "2", "3", "1,30", "1,40")), "lowest")
-MOBILE, OUTAGES = 300, 400
+MOBILE, OUTAGES, TWO_OUTAGES = 300, 400, 600
 
 
 def links() -> dict[str, list[Trace]]:
@@ -31,7 +32,13 @@ def links() -> dict[str, list[Trace]]:
         "mobile": [pools._mobile(rng) for _ in range(MOBILE)],
         "recorded": recorded,
         "outages": [pools._broken(pools._mobile(rng), rng) for _ in range(OUTAGES)],
+        "two outages": [_two_outages(stream(1001, "abr", "two outages", number)) for number in range(TWO_OUTAGES)],
     }
+
+
+def _two_outages(rng: np.random.Generator) -> Trace:
+    """As `reel traces make outages` makes them."""
+    return generate.with_outages(generate.mobile_trace(rng, duration_s=pools.DURATION_S), rng, count=2)
 
 
 def main() -> None:

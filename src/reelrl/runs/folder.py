@@ -33,7 +33,7 @@ from reelrl.runs.records import Log, read_records, to_plain
 from reelrl.runs.stages import FORMER_STAGES
 from reelrl.settings import config, yaml_text
 from reelrl.storage.files import explain_os_error, sync_folder, writable_folder, write_atomic
-from reelrl.storage.locks import FolderLock
+from reelrl.storage.locks import FolderLock, is_locked
 from reelrl.storage.plain_data import parse_json
 from reelrl.storage.regular_files import check_regular, own_folder, own_path, read_regular
 
@@ -83,6 +83,13 @@ class RunFolder:
                 f"{self.folder / META} has seed {shown(seed)}, where a whole number is wanted; it is damaged"
             )
         return seed
+
+    @property
+    def state(self) -> str:
+        """`running` while somebody writes to it, then how its training ended; `killed` where nobody could say that."""
+        if is_locked(self.folder):
+            return "running"
+        return str(self.meta.get("ended") or "killed")
 
     @property
     def stage(self) -> str:
@@ -203,6 +210,10 @@ class Run(RunFolder):
         own_folder(path.parent, RunError)
         return own_path(path)
 
+    def mark_ended(self, how: str | None) -> None:
+        """Note in meta.json how the training ended: `done`, `stopped` or `failed`; None while it is under way."""
+        write_atomic(own_path(self.folder / META), _json(self.meta | {"ended": how}), error=RunError)
+
     def resume(self) -> Checkpoint | None:
         """The newest whole checkpoint, with the logs taken back to the moment it was saved; None if there is none.
 
@@ -300,4 +311,8 @@ def _fill(folder: Path, settings: DataclassInstance, stage: str, facts: dict[str
     versions = {"reelrl": __version__, "python": platform.python_version(), "platform": platform.platform()}
     created = datetime.now(UTC).isoformat(timespec="seconds")
     meta = {"schema": SCHEMA, **facts, "created": created, "command": sys.argv, "versions": versions}
-    write_atomic(own_path(folder / META), json.dumps(to_plain(meta), indent=2) + "\n", error=RunError)
+    write_atomic(own_path(folder / META), _json(meta), error=RunError)
+
+
+def _json(meta: dict[str, Any]) -> str:
+    return json.dumps(to_plain(meta), indent=2) + "\n"

@@ -11,28 +11,45 @@ class Stage(NamedTuple):
     """A stage: its settings ("module:Class"), the words behind `reel` that train it, and those that evaluate runs.
 
     Runs follow the words of `evaluate`, which are empty where nothing evaluates a run by itself; `instead` then says
-    what to do.
+    what to do. `figure` of metrics.jsonl tells how good a run is, the higher the better ("-loss": the lower).
     """
 
     settings: str
     train: str
+    figure: str
     evaluate: str = ""
     instead: str = ""
 
 
 STAGES: dict[str, Stage] = {
     "superblock": Stage(
-        "reelrl.encode.superblock.train:SuperblockTraining", "train superblock", "evaluate superblock --controllers"
+        "reelrl.encode.superblock.train:SuperblockTraining",
+        "train superblock",
+        "eval/reward",
+        "evaluate superblock --controllers",
     ),
-    "minigop": Stage("reelrl.encode.minigop.train:MiniGopTraining", "train minigop", "evaluate minigop --controllers"),
-    "target": Stage("reelrl.encode.target.train:TargetTraining", "train target", "evaluate target"),
-    "abr": Stage("reelrl.stream.train:AbrTraining", "train abr", "evaluate abr"),
-    "autoencoder": Stage("reelrl.see.train:AutoEncoderTraining", "train autoencoder", "evaluate autoencoder"),
-    "doom": Stage("reelrl.act.marl.settings:DoomTraining", "train doom", "evaluate doom"),
-    "location": Stage("reelrl.act.location.train:LocationTraining", "train location", "evaluate location"),
+    "minigop": Stage(
+        "reelrl.encode.minigop.train:MiniGopTraining",
+        "train minigop",
+        "epoch/return",
+        "evaluate minigop --controllers",
+    ),
+    "target": Stage("reelrl.encode.target.train:TargetTraining", "train target", "", "evaluate target"),
+    "abr": Stage("reelrl.stream.train:AbrTraining", "train abr", "score", "evaluate abr"),
+    "autoencoder": Stage("reelrl.see.train:AutoEncoderTraining", "train autoencoder", "psnr", "evaluate autoencoder"),
+    "doom": Stage(
+        "reelrl.act.marl.settings:DoomTraining",
+        "train doom",
+        "collection/reward/episode_reward_mean",
+        "evaluate doom",
+    ),
+    "location": Stage(
+        "reelrl.act.location.train:LocationTraining", "train location", "val/precision", "evaluate location"
+    ),
     "frame-reader": Stage(
         "reelrl.act.location.frame_reader.train:FrameReaderTraining",
         "train frame-reader",
+        "-val/loss",
         instead="train a net on it and evaluate that: reel train location DATA --frame-reader {run}",
     ),
 }

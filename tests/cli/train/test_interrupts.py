@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from reelrl.runs.overview import overview
 from reelrl.runs.saving import Saving
 from tests.cli.train.trainings import EXACT, TRAININGS
 from tests.runs.outcome import outcome
@@ -96,6 +97,13 @@ def test_an_early_interrupt_saves_and_a_resumed_run_ends_with_the_same_bits(
         assert outcome(run) == outcome(whole(kind, folder))
     else:
         assert [line["step"] for line in run.metrics()] == [12, 24, 36]
+
+
+@KINDS
+def test_a_list_of_runs_knows_how_well_it_did(kind: str, folder: Path) -> None:
+    listed = overview(whole(kind, folder).folder)
+    assert (listed.stage, listed.state) == (kind, "done")
+    assert listed.best is not None
 
 
 @pytest.mark.parametrize("kind", EXACT)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from reelrl.cli import options, output
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, RunError
 from reelrl.runs.interrupts import Interrupted
 from reelrl.runs.progress import Progress, duration, spaced
 from reelrl.runs.saving import EVERY_S, Saving
@@ -90,12 +90,20 @@ def in_run(
     else:
         run = Run.create(root, settings, stage=stage, name=name, seed=seed, facts=facts, tensorboard=tensorboard)
     with run:
+        if resume:
+            run.mark_ended(None)
         try:
             yield run
         except KeyboardInterrupt as stop:  # the first is `Interrupted`, after a save; the second comes as it is
+            run.mark_ended("stopped")
             if not quiet:
                 _say_stopped(run, stop)
             raise
+        except Exception:
+            with suppress(RunError):  # a full disk: the first error is the one to tell
+                run.mark_ended("failed")
+            raise
+        run.mark_ended("done")
 
 
 def _say_stopped(run: Run, stop: KeyboardInterrupt) -> None:

@@ -1,0 +1,1 @@
+"""Commands about run folders of every kind."""
