@@ -53,6 +53,7 @@ class MissingExtra(ReelError, ImportError):
 EXTRAS = {
     "torch": ("torch", "train"),
     "stable_baselines3": ("stable-baselines3", "train"),
+    "tensorboard": ("tensorboard", "train"),
     "ale_py": ("ale-py", "atari"),
     "pettingzoo": ("pettingzoo", "doom"),
     "vizdoom": ("vizdoom", "doom"),

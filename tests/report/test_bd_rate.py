@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import math
+import warnings
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reelrl.errors import ConfigError
@@ -17,7 +20,32 @@ def scaled(points: list[Point], factor: float, shift: float = 0.0) -> list[Point
     return [Point(p.kbps * factor, p.quality + shift) for p in points]
 
 
-@settings(deadline=None)  # the first call imports the package
+@st.composite
+def curves(draw: st.DrawFn) -> list[Point]:
+    """Rates and qualities that rise, by steps of very different size."""
+    count = draw(st.integers(2, 8))
+    steps = st.lists(st.floats(0.01, 3), min_size=count, max_size=count)
+    rates, qualities = (
+        itertools.accumulate(draw(steps)),
+        itertools.accumulate(draw(steps), initial=draw(st.floats(30, 33))),
+    )
+    return [Point(math.exp(rate), quality) for rate, quality in zip(rates, qualities, strict=False)]
+
+
+@given(anchor=curves(), test=curves(), method=st.sampled_from(["pchip", "akima"]))
+def test_it_is_what_the_fields_own_package_says(anchor: list[Point], test: list[Point], method: str) -> None:
+    import bjontegaard  # type: ignore[import-untyped]
+
+    ours = bd_rate(anchor, test, method).percent  # type: ignore[arg-type]
+    assume(ours is not None)
+    (rates, qualities), (rates_too, qualities_too) = (np.array(points).T for points in (anchor, test))
+    options = {"require_matching_points": False, "min_overlap": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has doubts of its own about short overlaps
+        theirs = bjontegaard.bd_rate(rates, qualities, rates_too, qualities_too, method, **options)
+    assert ours == pytest.approx(theirs, rel=1e-6, abs=1e-6)
+
+
 @given(factor=st.floats(0.2, 5), method=st.sampled_from(["pchip", "akima"]))
 def test_a_curve_with_all_rates_scaled_differs_by_that_factor(factor: float, method: str) -> None:
     found = bd_rate(CURVE, scaled(CURVE, factor), method)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,7 +51,8 @@ def test_runs_of_any_kind_are_on_one_page_with_what_they_left(run_root: Path, tm
 
 
 def test_a_curve_is_thinned_and_keeps_its_ends() -> None:
-    records = [{"step": step, "score": step / 7} for step in range(10_001)] + [{"step": 5}, {"score": None, "step": 6}]
+    records: list[dict[str, Any]] = [{"step": step, "score": step / 7} for step in range(10_001)]
+    records += [{"step": 5}, {"score": None, "step": 6}]
     points = curve(records, "score")
     assert len(points) <= MOST_POINTS + 1
     assert points[0] == (0.0, 0.0)

@@ -1,8 +1,8 @@
 """Bjontegaard delta rate: how many more bits a codec needs for the same quality, over a range of qualities.
 
-Computed by FAU's `bjontegaard` package: rates as logarithms, PCHIP between the points (Akima on request; a cubic
-misleads), over the qualities that both curves reach. A figure that cannot be trusted says so in `doubts`; one that
-cannot be had is None, with the reason there too: a mean over clips has to say which ones it leaves out.
+Rates as logarithms, PCHIP between the points (Akima on request; a cubic misleads), over the qualities that both curves
+reach: equal to FAU's `bjontegaard` package. A figure that cannot be trusted says so in `doubts`; one that cannot be had
+is None, with the reason there too: a mean over clips has to say which ones it leaves out.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from reelrl.errors import ConfigError
+from reelrl.report.interpolation import integral
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Method = Literal["pchip", "akima"]
+    from reelrl.report.interpolation import Method
 
 LEAST_POINTS = 4
 LEAST_OVERLAP = 0.75
@@ -92,9 +93,9 @@ def _overlap(anchor: list[Point], test: list[Point]) -> float:
 
 
 def _percent(anchor: list[Point], test: list[Point], method: Method) -> float:
-    import bjontegaard  # type: ignore[import-untyped]  # here, because it brings matplotlib and scipy
-
-    (rate, quality), (rate_too, quality_too) = (np.array(points, np.float64).T for points in (anchor, test))
-    # Our own doubts speak of overlap; the package would warn a second time.
-    options = {"require_matching_points": False, "min_overlap": 0}
-    return float(bjontegaard.bd_rate(rate, quality, rate_too, quality_too, method, **options))
+    low, high = max(anchor[0].quality, test[0].quality), min(anchor[-1].quality, test[-1].quality)
+    before, after = (
+        integral(np.array([p.quality for p in points]), np.log([p.kbps for p in points]), low, high, method)
+        for points in (anchor, test)
+    )
+    return 100.0 * math.expm1((after - before) / (high - low))

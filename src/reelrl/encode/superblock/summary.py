@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reelrl.report.bd_rate import Method, Point, bd_rate
+from reelrl.report.bd_rate import Point, bd_rate
 from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.encode.superblock.evaluate import EncodePoint, MapContestant
+    from reelrl.report.interpolation import Method
 
 
 def clip_results(

@@ -9,7 +9,7 @@ import numpy as np
 
 from reelrl.encode.minigop.evaluation.encoder_modes import MODES
 from reelrl.errors import ConfigError
-from reelrl.report.bd_rate import Method, Point, bd_rate
+from reelrl.report.bd_rate import Point, bd_rate
 from reelrl.report.intervals import Interval, mean_interval, quotient_interval
 from reelrl.report.verdicts import aligned
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.encode.minigop.evaluate import MiniGopContestant, RatePoint
+    from reelrl.report.interpolation import Method
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from reelrl.encode.minigop.evaluate import ANCHORS
 from reelrl.encode.minigop.evaluation.encoder_modes import MODES
-from reelrl.report.bd_rate import Method, Point, bd_rate
+from reelrl.report.bd_rate import Point, bd_rate
 from reelrl.report.intervals import Interval, mean_interval
 from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from reelrl.encode.minigop.evaluate import MiniGopContestant, MiniGopEvaluationPlan, RatePoint
     from reelrl.encode.minigop.protocols import Goal
+    from reelrl.report.interpolation import Method
 
 FAR_OFF_PERCENT = 5.0
 """A rate further from its target than this is counted."""
