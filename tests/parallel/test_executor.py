@@ -91,6 +91,15 @@ def test_records_are_the_same_and_in_order(work: Executor) -> None:
     assert list(work.map(double, [])) == []
 
 
+def test_a_list_may_grow_while_its_records_are_read(work: Executor) -> None:
+    tasks, found = [1], []
+    for record in work.map(double, tasks):
+        found.append(record)
+        if record < 100:
+            tasks.append(record)
+    assert found == [2, 4, 8, 16, 32, 64, 128]
+
+
 def test_an_error_comes_in_its_turn_and_names_its_task(work: Executor) -> None:
     records = work.map(double, [1, -2, -3], name=lambda number: f"the number {number}")
     assert next(records) == 2

@@ -3,6 +3,7 @@
     with executor(jobs) as work:                            # 1: this process; N: worker processes; 0: one per core
         for record in work.map(encode_point, tasks): ...                    # in the order of the tasks
         for task, record in work.as_completed(encode_point, tasks): ...     # each as soon as it is there
+        for record in work.map(encode_point, tasks): tasks.append(...)      # a list may grow on the way
 
 The function stands at the top of a module; tasks and records are plain data that can be pickled. The same tasks give
 the same records with any number of jobs. An error is that of its task and carries a note that names it. On an error,
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -25,6 +27,7 @@ from reelrl.parallel.place import work_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -67,12 +70,36 @@ class TaskOutcome(NamedTuple):
     error: BaseException | None = None
 
 
+class WaitingPlaces:
+    """Places of the tasks that are still to be begun, in their order; the list may grow meanwhile."""
+
+    def __init__(self, tasks: Sequence[Any]) -> None:
+        self._tasks, self._next = tasks, 0
+        self._again: deque[int] = deque()
+
+    def __len__(self) -> int:
+        return len(self._again) + len(self._tasks) - self._next
+
+    def popleft(self) -> int:
+        if self._again:
+            return self._again.popleft()
+        self._next += 1
+        return self._next - 1
+
+    def appendleft(self, place: int) -> None:
+        """Begin this one again, before the others."""
+        self._again.appendleft(place)
+
+
 class Executor(ABC):
     """Does tasks; a context manager whose end leaves nothing at work."""
 
     @abstractmethod
     def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
-        """Of every task, as they come. Tasks are begun in their order, and none after an error."""
+        """Of every task, as they come. Tasks are begun in their order, and none after an error.
+
+        What is appended to `tasks` while outcomes are read is done too.
+        """
 
     def close(self) -> None:  # noqa: B027 (there may be nothing to close)
         """End what is at work."""
@@ -82,7 +109,7 @@ class Executor(ABC):
 
         `name` says in errors which task it was.
         """
-        listed = list(tasks)
+        listed = tasks if isinstance(tasks, list) else list(tasks)
         early: dict[int, TaskOutcome] = {}
         due = 0
         with closing(self.outcomes(function, listed)) as outcomes:
@@ -96,7 +123,7 @@ class Executor(ABC):
         self, function: Callable[[T], R], tasks: Iterable[T], *, name: Callable[[T], str] = shown
     ) -> Iterator[tuple[T, R]]:
         """Each task with its record, as they come; the first error is raised at once."""
-        listed = list(tasks)
+        listed = tasks if isinstance(tasks, list) else list(tasks)
         with closing(self.outcomes(function, listed)) as outcomes:
             for outcome in outcomes:
                 task = listed[outcome.place]
@@ -137,13 +164,18 @@ class Threads(Executor):
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="task")
 
     def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
-        indices = {self._pool.submit(function, task): index for index, task in enumerate(tasks)}
+        waiting = WaitingPlaces(tasks)
+        places: dict[Future[Any], int] = {}
         try:
-            for future in as_completed(indices):
-                error = future.exception()
-                yield TaskOutcome(indices[future], None if error else future.result(), error)
+            while waiting or places:
+                while waiting:
+                    place = waiting.popleft()
+                    places[self._pool.submit(function, tasks[place])] = place
+                for future in wait(places, return_when=FIRST_COMPLETED).done:
+                    error = future.exception()
+                    yield TaskOutcome(places.pop(future), None if error else future.result(), error)
         finally:
-            for future in indices:
+            for future in places:
                 future.cancel()
 
     def close(self) -> None:

@@ -7,13 +7,13 @@ begun again elsewhere: tasks can be repeated, their results are cached by conten
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import WorkerError
 from reelrl.file_trust import files_are_trusted
-from reelrl.parallel.executor import Executor, TaskOutcome
+from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces
 from reelrl.parallel.parcels import Parcel, Sender
 from reelrl.parallel.ray_connection import NODE_LABEL, connect
 from reelrl.parallel.ray_node import Orders, do_task
@@ -44,7 +44,7 @@ class RayCluster(Executor):
         import ray
 
         sender = Sender(ray.put)
-        waiting, lost, failed = deque(range(len(tasks))), Counter[int](), False
+        waiting, lost, failed = WaitingPlaces(tasks), Counter[int](), False
         running: dict[Any, tuple[int, Parcel]] = {}
         try:
             while running or (waiting and not failed):

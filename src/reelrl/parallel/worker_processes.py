@@ -8,7 +8,7 @@ import pickle
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from multiprocessing import resource_tracker
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import WorkerError
 from reelrl.file_trust import files_are_trusted, trusting_files
-from reelrl.parallel.executor import Executor, TaskOutcome
+from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces
 from reelrl.parallel.place import WorkPlace, working_at
 from reelrl.parallel.task import DEADLINE_SIGNAL, answer_of, done
 
@@ -40,7 +40,7 @@ class Workers(Executor):
     def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
         if self._busy:
             raise RuntimeError("this executor is in the middle of other tasks; finish those, or use a second one")
-        waiting, restarts, failed = deque(range(len(tasks))), [self.restarts] * len(tasks), False
+        waiting, lost, failed = WaitingPlaces(tasks), Counter[int](), False
         try:
             while self._busy or (waiting and not failed):
                 while waiting and len(self._busy) < self.jobs and not failed:
@@ -58,8 +58,8 @@ class Workers(Executor):
                 for worker in self._ready():
                     record, error = worker.answer()
                     index = self._busy.pop(worker)
-                    if isinstance(error, WorkerError) and restarts[index]:
-                        restarts[index] -= 1
+                    if isinstance(error, WorkerError) and lost[index] < self.restarts:
+                        lost[index] += 1
                         waiting.appendleft(index)
                         continue
                     failed = failed or error is not None

@@ -35,11 +35,20 @@ def test_what_is_finished_stays_at_home(tmp_path: Path) -> None:
     first = code_part(both[0])
     before = both[0].file.stat().st_mtime_ns
     board = ProgressBoard(tmp_path / "board", 2)
-    coded = code_anywhere(InProcess(), both, [board.place(0), board.place(1)])
+    placed = [replace(task, place=board.place(number)) for number, task in enumerate(both)]
+    coded = list(code_anywhere(InProcess(), placed))
     assert coded[0] == first
     assert both[0].file.stat().st_mtime_ns == before
     assert coded == [finished(task) for task in both]
     assert board.totals()[0] == 48  # both are counted as read
+
+
+def test_a_part_that_is_known_to_be_finished_is_not_coded_where_its_folder_is_not_seen(tmp_path: Path) -> None:
+    coded = code_part(tasks(tmp_path)[0])
+    elsewhere = replace(tasks(tmp_path / "unseen")[0], coded=coded)
+    sent = code_part_away(elsewhere)
+    assert sent.received() is coded
+    assert not sent.files
 
 
 def test_progress_that_nobody_can_see_is_no_error(tmp_path: Path) -> None:

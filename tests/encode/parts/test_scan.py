@@ -46,6 +46,7 @@ def test_small_pictures_can_be_scanned(size: tuple[int, int]) -> None:
 def test_where_the_reading_is_cut_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     clip = concatenate([scene("street", 31, SIZE), scene("talk", 31, SIZE)])
     whole = scan(clip, InProcess())
+    monkeypatch.setattr(scanning, "_SHORT", 7)
     monkeypatch.setattr(scanning, "STRETCH", 7)
     pieces = scan(clip, InProcess())
     assert np.array_equal(whole.novelty, pieces.novelty)

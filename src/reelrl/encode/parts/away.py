@@ -7,15 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from reelrl.encode.parts.board import on_board
-from reelrl.encode.parts.coding import CodedPart, PartTask, code_part, finished
+from reelrl.encode.parts.board import named
+from reelrl.encode.parts.coding import CodedPart, PartTask, code_part
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from reelrl.encode.parts.board import TaskProgress
     from reelrl.parallel import Executor
 
 
@@ -35,24 +34,15 @@ class SentPart:
         return self.part
 
 
-def code_anywhere(work: Executor, tasks: Sequence[PartTask], places: Sequence[TaskProgress]) -> list[CodedPart]:
-    """The parts in the order of the tasks, all in their folder; those that are finished there are not sent away."""
-    coded = {
-        number: code_part(replace(task, place=places[number]))
-        for number, task in enumerate(tasks)
-        if finished(task) is not None
-    }
-    left = [number for number in range(len(tasks)) if number not in coded]
-    sent = on_board(
-        work, code_part_away, [tasks[number] for number in left], [places[number] for number in left], SentPart.received
-    )
-    coded |= dict(zip(left, sent, strict=True))
-    return [coded[number] for number in range(len(tasks))]
+def code_anywhere(work: Executor, tasks: list[PartTask]) -> Iterator[CodedPart]:
+    """The parts in the order of the tasks, each in its folder when it comes; the list may grow meanwhile."""
+    for sent in work.map(code_part_away, tasks, name=named):
+        yield sent.received()
 
 
 def code_part_away(task: PartTask) -> SentPart:
     """Code a part into its folder or, where that is not seen, into one of this machine's own."""
-    if task.file.parent.is_dir():
+    if task.coded is not None or task.file.parent.is_dir():
         return SentPart(code_part(task), {})
     with TemporaryDirectory(prefix="reelrl-") as folder:
         part = code_part(replace(task, file=Path(folder) / task.file.name))

@@ -1,6 +1,6 @@
 """Tasks of parts side by side, and how far they are: each writes to its place of a small file, which one process reads.
 
-side_by_side(work, code_part, tasks, "encode") ──► records in the order of the tasks, progress on stderr
+side_by_side(work, probe_part, tasks, "probe") ──► records in the order of the tasks, progress on stderr
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from reelrl.parallel import InProcess
 from reelrl.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="TaskOfPart")
 R = TypeVar("R")
-S = TypeVar("S")
 
 _PERIOD_S = 0.25
 _COLUMNS = 3
@@ -91,34 +91,27 @@ class TaskOfPart(Protocol):
     def place(self) -> TaskProgress | None: ...
 
 
-def side_by_side(
-    work: Executor, function: Callable[[T], R], tasks: Sequence[T], label: str, fps: float | None = None
-) -> list[R]:
-    """Records of all tasks, in their order; how far they are is shown, with `fps` also the bitrate so far."""
-    with shown_board(label, [task.part for task in tasks], fps) as board:
-        return on_board(work, function, tasks, [board.place(number) for number in range(len(tasks))], _as_it_is)
+def side_by_side(work: Executor, function: Callable[[T], R], tasks: Sequence[T], label: str) -> list[R]:
+    """Records of all tasks, in their order; how far they are is shown.
 
-
-def on_board(
-    work: Executor,
-    function: Callable[[T], R],
-    tasks: Sequence[T],
-    places: Sequence[TaskProgress],
-    received: Callable[[R], S],
-) -> list[S]:
-    """Records of all tasks, in their order, each task with its place on a board that is shown already.
-
-    The longest are begun first, so that the end finds all at work. `received` takes each record as it comes.
+    The longest are begun first, so that the end finds all at work.
     """
+    work = enough(work, len(tasks))
     longest_first = sorted(range(len(tasks)), key=lambda number: -tasks[number].part.frames)
-    placed = [_placed(tasks[number], places[number]) for number in longest_first]
-    records = work.map(function, placed, name=lambda task: f"frames {task.part.first} to {task.part.end - 1}")
-    by_number = dict(zip(longest_first, map(received, records), strict=True))
+    with shown_board(label, [task.part for task in tasks]) as board:
+        placed = [_placed(tasks[number], board.place(number)) for number in longest_first]
+        by_number = dict(zip(longest_first, work.map(function, placed, name=named), strict=True))
     return [by_number[number] for number in range(len(tasks))]
 
 
-def _as_it_is(record: R) -> R:
-    return record
+def enough(workers: Executor, tasks: int) -> Executor:
+    """One task is done here: a process of its own would only take a second to start."""
+    return workers if tasks > 1 else InProcess()
+
+
+def named(task: TaskOfPart) -> str:
+    """How errors name a task."""
+    return f"frames {task.part.first} to {task.part.end - 1}"
 
 
 def _placed(task: T, place: TaskProgress) -> T:
@@ -128,7 +121,7 @@ def _placed(task: T, place: TaskProgress) -> T:
 
 @contextmanager
 def shown_board(label: str, parts: Sequence[VideoPart], fps: float | None = None) -> Iterator[ProgressBoard]:
-    """A board with a place for each part, whose totals are shown."""
+    """A board with a place for each part, whose totals are shown; with `fps` also the bitrate so far."""
     total = sum(part.frames for part in parts)
     with (
         Progress(label, total, unit="frames", mode="auto-lines") as progress,

@@ -1,7 +1,8 @@
 """What each part may take: the budget of the whole, spent as one controller over all mini-GOPs would plan it.
 
-All parts that are still to be coded are moved by one QP delta, so that they take together what is left. What finished
-parts took corrects it: by what is left, and by how far their probes were off.
+All parts have one quality: one QP delta over that of the probes. Each part is planned when some others are finished
+and some under way; its delta is the one with which it and all that are not planned yet take what those leave. What
+finished parts took corrects it: by what is left, and by how far their probes were off.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from reelrl.encode.parts.coding import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
     from reelrl.encode.minigop.controllers.rules import RateModel
     from reelrl.encode.minigop.protocols import MiniGopEpisode
     from reelrl.encode.parts.coding import CodedPart
     from reelrl.encode.parts.probing import Probes
 
-_LEAST = 0.5  # of their shares is left to parts, whatever others took
+ROOM = 4.0
+"""QP steps from the quality of the whole, either way, that a part is moved to make up for others."""
+
 _DOUBT = 0.1  # of the whole: weight of the usual ratio against that of finished parts
 _LARGEST_DELTA = 40.0
 
@@ -37,7 +42,10 @@ class PartBudgets:
         offsets = iter(controller.offsets_in_force)
         self._offsets = [[next(offsets) for _ in plan.minigops] for plan in probes.plans]
         self._probes, self._policy, self._whole_bits = probes, policy, whole.budget_bits
-        self._unfinished = set(range(len(probes.plans)))
+        self._slopes = np.array(probes.slopes)
+        self._at_no_delta = np.array([self._bits(number) for number in range(len(probes.plans))])
+        self._unplanned = np.ones(len(probes.plans), bool)
+        self._under_way: dict[int, Budget] = {}
         self._took = self._expected = 0.0
 
     @property
@@ -46,41 +54,48 @@ class PartBudgets:
         doubt = _DOUBT * self._whole_bits
         return (self._took + self._probes.ratio * doubt) / (self._expected + doubt)
 
-    def budgets(self, numbers: Sequence[int], *, chase: bool, look: bool = False) -> list[Budget]:
-        """Of parts that are not finished: fixed deltas, or with `chase` bits that are held on the way.
+    def plan(self, number: int, *, hold: bool, look: bool = False) -> Budget:
+        """The budget of a part, which is under way from now on: fixed deltas, or with `hold` bits that are held.
 
-        With `look` each may begin again after its first mini-GOP.
+        With `look` it may begin again after its first mini-GOP.
         """
         delta, ratio = self._common_delta(), self.ratio
-        found = []
-        for number in numbers:
-            plan, slope = self._probes.plans[number], self._probes.slopes[number]
-            deltas = tuple(delta + offset for offset in self._offsets[number])
-            policy = self._policy if chase else None
-            budget = Budget(1.0, plan, slope, deltas, ratio, policy, looks=look)
-            found.append(replace(budget, bits=ratio * budget.expected_bits(deltas)))
-        return found
+        self._unplanned[number] = False
+        deltas = tuple(delta + offset for offset in self._offsets[number])
+        plan, slope = self._probes.plans[number], self._probes.slopes[number]
+        budget = Budget(1.0, plan, slope, deltas, ratio, self._policy if hold else None, looks=look)
+        self._under_way[number] = replace(budget, bits=ratio * budget.expected_bits(deltas))
+        return self._under_way[number]
 
     def finish(self, part: CodedPart) -> None:
         """Count a part that is coded."""
-        self._unfinished.discard(part.number)
+        del self._under_way[part.number]
         self._took += 8 * part.size_bytes
         self._expected += part.expected_bits
 
     def _common_delta(self) -> float:
-        """QP steps with which all that is unfinished takes what is left."""
-        share = sum(self._bits(number, 0.0) for number in self._unfinished)
-        whole = sum(self._bits(number, 0.0) for number in range(len(self._offsets)))
-        left = max(self._whole_bits - self._took, _LEAST * self._whole_bits * share / whole)
+        """QP steps with which all that is not planned takes what is left, near those that the whole would have."""
+        everything = self._solved(np.ones(len(self._unplanned), bool), self._whole_bits)
+        # A part under way that is not held takes what its probe says, as that is understood by now.
+        promised = sum(
+            budget.bits if budget.policy else budget.bits * self.ratio / budget.ratio
+            for budget in self._under_way.values()
+        )
+        delta = self._solved(self._unplanned, self._whole_bits - self._took - promised)
+        return min(max(delta, everything - ROOM), everything + ROOM)
+
+    def _solved(self, parts: NDArray[np.bool_], bits: float) -> float:
+        """The delta with which these parts take so many bits."""
+        at_no_delta, slopes = self._at_no_delta[parts] * self.ratio, self._slopes[parts]
         low, high = -_LARGEST_DELTA, _LARGEST_DELTA
         for _ in range(60):  # bits fall with the delta
             middle = (low + high) / 2
-            more = self.ratio * sum(self._bits(number, middle) for number in self._unfinished) > left
+            more = float(np.sum(at_no_delta * np.exp2(-slopes * middle))) > bits
             low, high = (middle, high) if more else (low, middle)
         return (low + high) / 2
 
-    def _bits(self, number: int, delta: float) -> float:
-        """What a part takes by its probe with a delta."""
+    def _bits(self, number: int) -> float:
+        """What a part takes by its probe with the offsets alone."""
         slope = self._probes.slopes[number]
         minigops = zip(self._probes.plans[number].minigops, self._offsets[number], strict=True)
-        return sum((planned.probe_bits or 0) * math.exp2(-slope * (delta + offset)) for planned, offset in minigops)
+        return sum((planned.probe_bits or 0) * math.exp2(-slope * offset) for planned, offset in minigops)

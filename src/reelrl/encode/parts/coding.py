@@ -97,6 +97,7 @@ class PartTask:
               the part at `settings.qp`
     file      where its packets go (.ivf)
     place     where to note how far it is
+    coded     the part, where it is known to be finished
     """
 
     clip: Clip
@@ -106,6 +107,7 @@ class PartTask:
     budget: Budget | None = None
     place: TaskProgress | None = None
     seed: int = 0
+    coded: CodedPart | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class CodedPart:
 
 def code_part(task: PartTask) -> CodedPart:
     """Code a part, or find it coded."""
-    coded = finished(task)
+    coded = task.coded or finished(task)
     if coded is not None:
         if task.place is not None:
             task.place.finish(coded.frames, coded.size_bytes)

@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 FASTER, FASTEST = 2, 13
 """Presets by which the probe is faster than the encode, up to the fastest."""
 
+_ABLE = 9  # the fastest preset that codes flat graphics and fast motion in about the bits of slower ones
+
 # Sample encodes of two mini-GOPs: one in so many frames of a short clip, up to three; one in so many of a long one.
 _SAMPLE_MINIGOPS, _SAMPLE_EVERY, _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES = 2, 150, 600, 24
 _FIRST_QP, _LEAST_STEP = 40, 5  # of the sample encodes
-_SHORT = 100  # frames: of so few a second sample would cost as much as a second probe
+# Frames: of so few a second sample would cost as much as a second probe. So near, in octaves, it would change nothing.
+_SHORT, _LONG, _NEAR_OCTAVES = 100, 600, 0.5
 # Octaves that clips take above what their samples say: behind a sample the encoder sees no more frames that would lean
 # on its own, and spends less on it. (0.4 behind one mini-GOP.)
 _UNSEEN_OCTAVES = 0.1
@@ -114,7 +117,7 @@ class Prober:
     def at_rate(self, bits: float) -> Probes:
         """By a faster preset, at a QP at which the encode takes about so many bits."""
         preset = self._settings.preset
-        fast = replace(self._settings, preset=min(preset + FASTER, FASTEST))
+        fast = replace(self._settings, preset=min(preset + FASTER, FASTEST if preset > _ABLE else _ABLE))
         ratio = _BITS_OF_PROBE if preset <= _SLOW_ENCODE else 1.0
         qp, octaves_per_qp = self._guess(bits)
         first = Probes(self._probed(replace(fast, qp=qp)), self._alike(octaves_per_qp), 1, ratio)
@@ -138,7 +141,8 @@ class Prober:
         bits *= 2 ** (_OCTAVES_PER_PRESET * max(_LIKE_SAMPLES - self._settings.preset, 0))
         qp = _FIRST_QP
         octaves = self._sampled_octaves(replace(settings, qp=qp), bits)
-        if self._clip.frame_count < _SHORT:
+        frames = self._clip.frame_count
+        if frames < _SHORT or (frames < _LONG and abs(octaves) < _NEAR_OCTAVES):
             return near(qp + octaves * CRF_STEPS_PER_QP / OCTAVES_PER_QP), OCTAVES_PER_QP
         step = round(octaves / OCTAVES_PER_QP)
         following = near(qp + (step if abs(step) >= _LEAST_STEP else math.copysign(_LEAST_STEP, step or 1)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import cv2
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from reelrl.parallel import Executor
 
 STRETCH = 600
-"""Frames read in one piece."""
+"""Frames read in one piece at the most."""
+
+_SHORT = 240  # frames that are not divided
 
 _SHRINK = 8
 _LEAST_WIDTH, _LEAST_HEIGHT = 96, 32  # in smaller pictures OpenCV's DIS may read outside of them and crash
@@ -60,12 +62,16 @@ class ScanTask:
 
 def scan(clip: Clip, work: Executor) -> Scan:
     """Read the whole clip once."""
-    stretches = [
-        VideoPart(number, first, min(STRETCH, clip.frame_count - first))
-        for number, first in enumerate(range(0, clip.frame_count, STRETCH))
-    ]
-    pieces = side_by_side(work, scan_stretch, [ScanTask(clip, part) for part in stretches], "scan")
+    tasks = [ScanTask(clip, part) for part in stretches(clip.frame_count)]
+    pieces = side_by_side(work, scan_stretch, tasks, "scan")
     return Scan(np.concatenate([novelty for novelty, _ in pieces]), np.concatenate([checks for _, checks in pieces]))
+
+
+def stretches(frames: int) -> list[VideoPart]:
+    """All frames in pieces of about one length, an even number of them: two who read end at the same time."""
+    number = 1 if frames <= _SHORT else 2 * -(-frames // (2 * STRETCH))
+    places = [frames * place // number for place in range(number + 1)]
+    return [VideoPart(n, first, end - first) for n, (first, end) in enumerate(pairwise(places))]
 
 
 def scan_stretch(task: ScanTask) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:

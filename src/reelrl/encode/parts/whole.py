@@ -1,6 +1,7 @@
 """A whole video by parts: read once, cut, probed, given budgets, coded side by side.
 
-clip ─► scan ─► cut ─► probe every part ─► for each of some rounds: budgets ─► code_part in worker processes ─► joined
+clip ─► scan ─► cut ─► probe every part ─► budget of each part ─► code_part in worker processes ─► joined
+                                                  └─────────◄── what it took, for parts a window later
 
 Nothing here depends on how many work at once, nor on which part is done first: the same command writes the same bytes.
 """
@@ -8,7 +9,7 @@ Nothing here depends on how many work at once, nor on which part is done first: 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reelrl.content.clip import Clip
@@ -19,15 +20,15 @@ from reelrl.encode.minigop.protocols import MiniGopEpisode
 from reelrl.encode.minigop.source.in_process import least_lag
 from reelrl.encode.parts.again import TIMES, budget_again, to_code_again
 from reelrl.encode.parts.away import code_anywhere
-from reelrl.encode.parts.board import shown_board
+from reelrl.encode.parts.board import enough, shown_board
 from reelrl.encode.parts.budgets import PartBudgets
 from reelrl.encode.parts.coding import CodedPart, PartTask, finished, joined
 from reelrl.encode.parts.cuts import cut
 from reelrl.encode.parts.probing import Prober
-from reelrl.encode.parts.rounds import rounds
-from reelrl.encode.parts.scan import STRETCH, scan
+from reelrl.encode.parts.scan import scan
+from reelrl.encode.parts.window import FEW, coding_order, is_held, planned
 from reelrl.errors import ConfigError
-from reelrl.parallel import InProcess, executor
+from reelrl.parallel import executor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,9 +113,9 @@ def encode_parts(job: PartsJob, folder: PartsFolder) -> EncodedParts:
     """Code the video into the folder; what is finished in it is taken over."""
     clip, settings = job.clip, job.settings.for_clip(job.clip)
     with executor(job.workers, restarts=RESTARTS) as workers:
-        seen = scan(clip, _enough(workers, -(-clip.frame_count // STRETCH)))
+        seen = scan(clip, workers)
         parts = cut(seen.novelty, clip.fps, settings.keyint)
-        work = _enough(workers, len(parts))
+        work = enough(workers, len(parts))
         prober = Prober(clip, parts, seen, settings, work)
         probes = prober.at_crf() if job.kbps is None else prober.at_rate(job.kbps * 1000 * clip.duration_s)
         whole = _episode(job, settings, probes)
@@ -123,10 +124,7 @@ def encode_parts(job: PartsJob, folder: PartsFolder) -> EncodedParts:
         coder = _PartCoder(job, folder, seen, work)
         budgets = PartBudgets(controller, whole, probes, job.policy)
         with shown_board("encode", parts, float(clip.fps)) as board:
-            for chosen, chase, look in rounds(parts):
-                given = budgets.budgets([part.number for part in chosen], chase=chase, look=look)
-                for coded in coder.code(chosen, given, board):
-                    budgets.finish(coded)
+            coder.code_all(parts, budgets, board)
             coder.correct(whole.budget_bits, board)
     return EncodedParts(clip, coder.in_order, whole.kbps, probes.passes + 1, coder.found)
 
@@ -149,15 +147,25 @@ class _PartCoder:
     def in_order(self) -> tuple[CodedPart, ...]:
         return tuple(self._coded[number] for number in sorted(self._coded))
 
-    def code(self, parts: Sequence[VideoPart], budgets: Sequence[Budget], board: ProgressBoard) -> list[CodedPart]:
-        """Code them side by side; what is finished in the folder is taken over."""
-        tasks = [self._task(part, budget) for part, budget in zip(parts, budgets, strict=True)]
-        self._found -= {part.number for part in parts}
-        self._found |= {task.part.number for task in tasks if finished(task) is not None}
-        coded = code_anywhere(self._work, tasks, [board.place(part.number) for part in parts])
-        for task, one in zip(tasks, coded, strict=True):
-            self._tasks[one.number], self._coded[one.number] = task, one
-        return coded
+    def code_all(self, parts: Sequence[VideoPart], budgets: PartBudgets, board: ProgressBoard) -> None:
+        """Code them side by side, each by what those a window before it took."""
+        order, few = coding_order(parts), len(parts) < FEW
+        tasks: list[PartTask] = []
+
+        def plan(end: int) -> None:
+            for place in range(len(tasks), end):
+                budget = budgets.plan(order[place].number, hold=is_held(place, len(order)), look=few)
+                tasks.append(self._task(order[place], budget, board))
+
+        plan(planned(0, len(order)))
+        for done, coded in enumerate(self._code(tasks), 1):
+            budgets.finish(coded)
+            plan(planned(done, len(order)))
+
+    def _code(self, tasks: list[PartTask]) -> Iterator[CodedPart]:
+        for number, coded in enumerate(code_anywhere(self._work, tasks)):
+            self._tasks[coded.number], self._coded[coded.number] = tasks[number], coded
+            yield coded
 
     def correct(self, budget_bits: float, board: ProgressBoard) -> None:
         """Code a few parts again while all together are too far from the budget."""
@@ -168,27 +176,32 @@ class _PartCoder:
                 return
             before = dict(self._coded)
             tasks = [self._tasks[coded.number] for coded in chosen]
-            both = zip(tasks, chosen, strict=True)
-            again = [budget_again(task.budget, coded, change) for task, coded in both if task.budget is not None]
-            self.code([task.part for task in tasks], again, board)
+            again = [
+                self._task(task.part, budget_again(task.budget, coded, change), board)
+                for task, coded in zip(tasks, chosen, strict=True)
+                if task.budget is not None
+            ]
+            for _ in self._code(again):
+                pass
             if abs(_bits(self._coded) - budget_bits) > abs(_bits(before) - budget_bits):
                 self._coded = before
                 return
 
-    def _task(self, part: VideoPart, budget: Budget) -> PartTask:
+    def _task(self, part: VideoPart, budget: Budget, board: ProgressBoard) -> PartTask:
+        """To code a part; what is finished in the folder is taken over."""
         job = self._job
         settings = job.settings.for_clip(job.clip)
         file = self._folder.file(self._seen.key(part), settings, job.seed, *budget.facts)
-        return PartTask(job.clip, part, settings, file, budget, seed=job.seed)
+        task = PartTask(job.clip, part, settings, file, budget, board.place(part.number), job.seed)
+        coded = finished(task)
+        self._found.discard(part.number)
+        if coded is not None:
+            self._found.add(part.number)
+        return replace(task, coded=coded)
 
 
 def _bits(coded: Mapping[int, CodedPart]) -> int:
     return sum(8 * part.size_bytes for part in coded.values())
-
-
-def _enough(workers: Executor, tasks: int) -> Executor:
-    """One task is done here: a process of its own would only take a second to start."""
-    return workers if tasks > 1 else InProcess()
 
 
 def _episode(job: PartsJob, settings: EncoderSettings, probes: Probes) -> MiniGopEpisode:

@@ -12,15 +12,16 @@ import numpy as np
 
 from reelrl.content.clip import Clip
 from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.parts.board import enough
 from reelrl.encode.parts.coding import joined
 from reelrl.encode.parts.cuts import VideoPart, cut
-from reelrl.encode.parts.scan import STRETCH, scan
+from reelrl.encode.parts.scan import scan
 from reelrl.encode.parts.whole import RESTARTS
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.plan import MeetTask, MetPart, meet_parts
 from reelrl.encode.target.scores import all_scores, pooled
 from reelrl.encode.target.search import DEFAULT_RULES, SearchRules
-from reelrl.parallel import InProcess, executor
+from reelrl.parallel import executor
 from reelrl.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from reelrl.encode.parts.folder import PartsFolder
     from reelrl.encode.target.model import FigureModel
-    from reelrl.parallel import Executor
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ def encode_to_target(job: TargetJob, models: Mapping[str, FigureModel], folder: 
     """Code the video into the folder, every part at the target; what is finished in it is taken over."""
     clip, settings = job.clip, job.settings.for_clip(job.clip)
     with executor(job.workers, restarts=RESTARTS) as workers:
-        seen = scan(clip, _enough(workers, -(-clip.frame_count // STRETCH)))
+        seen = scan(clip, workers)
         parts = cut(seen.novelty, clip.fps, settings.keyint)
         tasks = [
             MeetTask(clip, part, seen.key(part), folder.path, settings, job.target, {}, job.rules, job.max_kbps)
             for part in parts
         ]
         with Progress("encode", len(parts), unit="parts") as progress:
-            met = meet_parts(tasks, models, _enough(workers, len(parts)), lambda _: progress.update())
+            met = meet_parts(tasks, models, enough(workers, len(parts)), lambda _: progress.update())
     return TargetEncode(clip, parts, tuple(met))
 
 
@@ -101,8 +101,3 @@ def verify(clip: Clip, output: Path, parts: tuple[VideoPart, ...], target: Quali
     coded = Clip.open(output, fps=clip.fps)
     scores: NDArray[np.float64] = all_scores(target.metric, clip, coded)
     return pooled(scores, target.pool), [pooled(scores[part.first : part.end], target.pool) for part in parts]
-
-
-def _enough(workers: Executor, tasks: int) -> Executor:
-    """One task is done here: a process of its own would only take a second to start."""
-    return workers if tasks > 1 else InProcess()
