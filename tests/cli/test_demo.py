@@ -30,6 +30,7 @@ pytestmark = pytest.mark.slow
 
 FRAMES = 8
 CLIP = "generated:street?size=160x128&seed=1"
+STILL = ["--clip", "generated:talk?size=128x96", "--frames", "1"]
 ARGUMENTS = ["demo", "--only", "encode", "--clip", CLIP, "--frames", str(FRAMES)]
 
 
@@ -115,9 +116,20 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_encoded(
 
 
 def test_a_clip_without_motion_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--clip", "generated:talk?size=128x96", "--frames", "1", "--out", str(tmp_path)]) == 1
+    assert main(["demo", "--only", "encode", *STILL, "--out", str(tmp_path)]) == 1
     assert "nothing moves in generated:talk" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+def test_a_part_that_fails_leaves_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", *STILL, "--out", str(tmp_path), "--json"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert "nothing moves in generated:talk" in record["left_out"]["encode"]
+    assert len(record["viewings"]) == 3
+    page = (tmp_path / "index.html").read_text()
+    assert "Left out: encode" in page
+    assert outside_sources(page) == []
 
 
 def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reelrl import __version__
 from reelrl.cli import options, output
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, MissingExtra, ReelError, missing_extra
 from reelrl.runs.progress import Progress
 from reelrl.storage.files import writable_folder, write_atomic
 from reelrl.storage.regular_files import own_path
@@ -62,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
     if not names:
         raise ConfigError("--only and --skip leave no part of the demo; name one fewer with --skip")
     folder = writable_folder(args.out)
-    made = [encode_part(args, folder) if name == "encode" else stream_part(folder) for name in names]
+    made, missing = _made(names, args, folder)
     document = page(
         made[0].title,
         made[0].lead,
-        [each for part in made for each in part.sections],
+        [each for part in made for each in part.sections] + [_left_out(*each) for each in missing.items()],
         kicker=f"reelrl {__version__}",
         foot="Made by reel demo. No figure on this page was typed in by hand.",
     )
@@ -74,14 +74,42 @@ def run(args: argparse.Namespace) -> int:
     path = own_path(folder / "index.html")
     write_atomic(path, document)
     if args.json:
-        output.as_json({"page": str(path)} | {key: value for part in made for key, value in part.record.items()})
-        return 0
-    for part in made:
-        for line in part.lines:
-            output.line(*line)
-    output.line("page", path, "open it in a browser")
-    output.next_command("reel clips")
-    return 0
+        record: dict[str, Any] = {"page": str(path), "left_out": {name: str(why) for name, why in missing.items()}}
+        output.as_json(record | {key: value for part in made for key, value in part.record.items()})
+    else:
+        for part in made:
+            for line in part.lines:
+                output.line(*line)
+        for name, why in missing.items():
+            output.line("left", name, why)
+        output.line("page", path, "open it in a browser")
+        output.next_command("reel clips")
+    # A package that is not installed is no fault; its part says which one.
+    return 1 if any(not isinstance(why, MissingExtra) for why in missing.values()) else 0
+
+
+def _made(names: Sequence[str], args: argparse.Namespace, folder: Path) -> tuple[list[DemoPart], dict[str, ReelError]]:
+    """The parts that could be made, and why the others could not; one at least, or the first reason is raised."""
+    makers = {"encode": lambda: encode_part(args, folder), "stream": lambda: stream_part(folder)}
+    made, missing = [], {}
+    for name in names:
+        try:
+            made.append(makers[name]())
+        except ReelError as error:
+            missing[name] = error
+        except ModuleNotFoundError as error:
+            if (extra := missing_extra(error)) is None:
+                raise
+            missing[name] = extra
+    if not made:
+        raise next(iter(missing.values()))
+    return made, missing
+
+
+def _left_out(name: str, why: ReelError) -> Html:
+    from reelrl.report.page import section
+
+    return section(f"Left out: {name}", f"{why}. Then: reel demo --only {name}")
 
 
 def encode_part(args: argparse.Namespace, folder: Path) -> DemoPart:

@@ -10,7 +10,8 @@ import torch
 
 from reelrl.stream.export.module import exportable
 from reelrl.stream.export.onnx_graph import INPUTS, PLAYER, onnx_bytes
-from reelrl.stream.scalefree.features import AHEAD, HISTORY, MEMORY, Offer, Player, features, measured, no_history
+from reelrl.stream.scalefree.features import Offer, Player, features, measured, no_history
+from reelrl.stream.scalefree.sizes import AHEAD, HISTORY, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from typing import TYPE_CHECKING
 
@@ -13,17 +15,19 @@ from hypothesis import strategies as st
 
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.stream.controllers.protocol import EpisodeInfo
-from reelrl.stream.data.ladders import PENSIEVE_KBPS, Ladder, Video, nominal_ladder
+from reelrl.stream.data.ladders import PENSIEVE_KBPS, Ladder, Video, nominal_ladder, read_ladder
+from reelrl.stream.data.pools import default_links
 from reelrl.stream.data.traces import Trace
 from reelrl.stream.playback import load_bitrate_controller, play
 from reelrl.stream.scalefree import compiled
 from reelrl.stream.scalefree.batch import BLOCK
-from reelrl.stream.scalefree.controller import ScaleFree, load_scale_free, save_scale_free
-from reelrl.stream.scalefree.features import AHEAD, Offer, Player, features, measured, no_history
+from reelrl.stream.scalefree.controller import ScaleFree, actor_shapes, load_scale_free, save_scale_free
+from reelrl.stream.scalefree.features import Offer, Player, features, measured, no_history
 from reelrl.stream.scalefree.links import breaking_links, training_links
 from reelrl.stream.scalefree.network import make_scale_free, packed, unpacked
 from reelrl.stream.scalefree.players import PENSIEVES, MixedPlayers
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on
+from reelrl.stream.scalefree.sizes import AHEAD, CONTEXT, RUNG
 from reelrl.stream.scalefree.validation import Sessions, begin
 from reelrl.stream.simulator.env import ABREnv
 from reelrl.stream.simulator.qoe import Qoe
@@ -220,14 +224,35 @@ def test_padding_changes_nothing() -> None:
         torch.testing.assert_close(looks[1][1], looks[0][1])
 
 
+def test_the_sizes_that_are_written_down_are_those_that_are_used() -> None:
+    one = torch.ones(1)
+    player = Player(one, one, one, one, one, one, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.bool))
+    offer = Offer(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, AHEAD), one, one)
+    context, rungs = features(player, offer, measured(no_history(1), one, one, one))
+    assert (context.shape, rungs.shape) == ((1, CONTEXT), (1, 2, RUNG))
+    actor = make_scale_free(40, 0, CPU).actor.state_dict()
+    assert {name: tuple(tensor.shape) for name, tensor in actor.items()} == actor_shapes(40, 48)
+
+
+def test_a_session_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from reelrl.stream.data.ladders import read_ladder\n"
+        "from reelrl.stream.data.pools import default_links\n"
+        "from reelrl.stream.playback import load_bitrate_controller, play\n"
+        "print(play(load_bitrate_controller('scalefree'), default_links()[0], read_ladder('nominal')).qoe)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    link, ladder = default_links()[0], read_ladder("nominal")
+    assert float(said) == play(load_bitrate_controller("scalefree"), link, ladder).qoe
+
+
 def test_packed_rows_come_apart_again() -> None:
     context, rungs, present = unpacked(torch.arange(2.0 * (packed_width := _width(5))).reshape(2, packed_width))
     assert packed(context, rungs, present).flatten().tolist() == list(range(2 * packed_width))
 
 
 def _width(rungs: int) -> int:
-    from reelrl.stream.scalefree.features import CONTEXT, RUNG
-
     return CONTEXT + rungs * (RUNG + 1)
 
 

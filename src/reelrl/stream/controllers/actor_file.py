@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import torch
 
 from reelrl.errors import CheckpointError, shown
 from reelrl.runs.policy_file import check_finite
@@ -15,10 +14,14 @@ from reelrl.storage.plain_data import parse_object
 from reelrl.storage.regular_files import check_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import numpy as np
+    import numpy.typing as npt
     from torch import nn
+
+    Arrays = dict[str, npt.NDArray[np.float32]]
 
 T = TypeVar("T")
 LARGEST_SIZE = 4096
@@ -32,21 +35,51 @@ def save_actor(actor: nn.Module, path: Path, shape: dict[str, Any], facts: dict[
 
 def load_actor(path: Path, kind: str, make: Callable[..., T], sizes: tuple[str, ...]) -> tuple[T, dict[str, Any]]:
     """`make` of these sizes of the file's shape, its actor with the weights of the file; and the facts."""
-    from safetensors import SafetensorError, safe_open
+    import torch
+
+    with _refusing(path, kind):
+        tensors, found, facts = _read(path, sizes)
+        policy: Any = make(*found)
+        policy.actor.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
+    return policy, facts
+
+
+def read_actor(
+    path: Path, kind: str, shapes: Callable[..., dict[str, tuple[int, ...]]], sizes: tuple[str, ...]
+) -> tuple[Arrays, dict[str, Any]]:
+    """The weights alone, which must have the `shapes` that belong to the file's sizes; and the facts. Without torch."""
+    with _refusing(path, kind):
+        tensors, found, facts = _read(path, sizes)
+        wanted = shapes(*found)
+        if {name: array.shape for name, array in tensors.items()} != wanted:
+            odd = [
+                name for name in {*wanted, *tensors} if name not in tensors or wanted.get(name) != tensors[name].shape
+            ]
+            raise ValueError(f"{min(odd)} does not fit a net of {', '.join(map(str, found))}")
+    return tensors, facts
+
+
+def _read(path: Path, sizes: tuple[str, ...]) -> tuple[Arrays, list[int], dict[str, Any]]:
+    from safetensors import safe_open
+
+    check_regular(path, follow_links=True)
+    with safe_open(path, "np") as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
+    shape, facts = parse_object(metadata["shape"]), parse_object(metadata["facts"])
+    check_finite(tensors)
+    return tensors, [_size(shape, name) for name in sizes], facts
+
+
+@contextmanager
+def _refusing(path: Path, kind: str) -> Iterator[None]:
+    from safetensors import SafetensorError
 
     try:
-        check_regular(path, follow_links=True)
-        with safe_open(path, "np") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
-        shape, facts = parse_object(metadata["shape"]), parse_object(metadata["facts"])
-        check_finite(tensors)
-        policy: Any = make(*(_size(shape, name) for name in sizes))
-        policy.actor.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
+        yield
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise CheckpointError(f"{path} holds no {kind} ({reason}); give one that `reel train abr` saved") from error
-    return policy, facts
 
 
 def kind_of(path: Path) -> str | None:

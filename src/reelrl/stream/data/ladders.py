@@ -53,6 +53,11 @@ class Video:
         """Choices per decision."""
         return int(self.sizes_bytes.shape[1])
 
+    def relative_sizes(self) -> Floats:
+        """How large each chunk is relative to its nominal size, over all rungs, (chunks,)."""
+        share: Floats = (self.sizes_bytes / (self.bitrates_kbps * self.chunk_s * 125.0)).mean(axis=1)
+        return share
+
 
 @dataclass(frozen=True, eq=False)
 class Ladder:

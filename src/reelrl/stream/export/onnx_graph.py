@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from reelrl.stream.controllers.learned import Learned
 from reelrl.stream.scalefree import features as seen
+from reelrl.stream.scalefree import sizes
 from reelrl.stream.simulator.observation import S_INFO
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def onnx_bytes(controller: EXPORTED) -> bytes:
 
 def _example() -> tuple[Tensor, ...]:
     """Two players, three rungs; the sizes of both are left open in the graph."""
-    wide = {"rates_mbps": 3, "sizes_mbit": 3, "utilities": 3, "ahead": seen.AHEAD, "memory": seen.MEMORY}
-    wide |= dict.fromkeys(("rates", "delays", "seen"), seen.HISTORY)
+    wide = {"rates_mbps": 3, "sizes_mbit": 3, "utilities": 3, "ahead": sizes.AHEAD, "memory": sizes.MEMORY}
+    wide |= dict.fromkeys(("rates", "delays", "seen"), sizes.HISTORY)
     return tuple(torch.rand((2, wide[name]) if name in wide else (2,)) + 0.5 for name in INPUTS)
 
 

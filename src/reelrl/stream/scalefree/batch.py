@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from reelrl.errors import ConfigError
 from reelrl.stream.scalefree import compiled
-from reelrl.stream.scalefree.features import AHEAD, CONTEXT, HISTORY, MEMORY, RUNG
-from reelrl.stream.scalefree.random_videos import relative_sizes
+from reelrl.stream.scalefree.sizes import AHEAD, CONTEXT, HISTORY, MEMORY, RUNG
 
 if TYPE_CHECKING:
     from reelrl.stream.data.ladders import Video
@@ -73,7 +72,7 @@ class ScaleFreeBatch:
         self.players = players
         self.wishes = Wishes(*map(float, numbers))
         self.scores = np.empty((players, video.rungs), dtype=np.float32)
-        relative = np.concatenate([relative_sizes(video), np.ones(AHEAD)])
+        relative = np.concatenate([video.relative_sizes(), np.ones(AHEAD)])
         self._offers = Offers(video.sizes_bytes * 8e-6, utilities / best, relative, video.bitrates_kbps / 1000.0)
         self._rates, self._delays = np.zeros((players, HISTORY)), np.zeros((players, HISTORY))
         self._memory, self._seen = np.zeros((players, MEMORY)), np.zeros(players, dtype=np.int64)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numba
 import numpy as np
 
-from reelrl.stream.scalefree.features import HISTORY, MEMORY_S
+from reelrl.stream.scalefree.sizes import HISTORY, MEMORY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

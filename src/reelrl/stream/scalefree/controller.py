@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from reelrl.errors import ConfigError
-from reelrl.stream.controllers.actor_file import load_actor, save_actor
+from reelrl.stream.controllers.actor_file import load_actor, read_actor, save_actor
 from reelrl.stream.controllers.protocol import shares
 from reelrl.stream.controllers.weights import SCALE_FREE, SCALE_FREE_PENSIEVE
-from reelrl.stream.scalefree.features import CAUTION
-from reelrl.stream.scalefree.network import ScaleFreePolicy
+from reelrl.stream.scalefree.sizes import CAUTION, CONTEXT, RUNG
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reelrl.stream.controllers.protocol import EpisodeInfo, Observation
     from reelrl.stream.scalefree.batch import ScaleFreeBatch
+    from reelrl.stream.scalefree.network import ScaleFreePolicy
 
 KIND = "scale-free"
+_WHAT, _SIZES = "scale-free controller", ("hidden", "rung_hidden")
 # What it was trained on; beyond it the policy still answers, and says once that nobody has seen how well.
 TRAINED_ON = {
     "rungs": (2, 12),
@@ -42,7 +44,23 @@ def save_scale_free(policy: ScaleFreePolicy, path: Path, facts: dict[str, Any]) 
 
 def load_scale_free(path: Path) -> tuple[ScaleFreePolicy, dict[str, Any]]:
     """The policy in a file, and the facts saved with it."""
-    return load_actor(path, "scale-free controller", ScaleFreePolicy, ("hidden", "rung_hidden"))
+    from reelrl.stream.scalefree.network import ScaleFreePolicy
+
+    return load_actor(path, _WHAT, ScaleFreePolicy, _SIZES)
+
+
+def actor_shapes(hidden: int, rung_hidden: int) -> dict[str, tuple[int, ...]]:
+    """What the file of a policy of these sizes holds."""
+    layers = {
+        **{f"context.{number}": (hidden, CONTEXT if number == 0 else hidden) for number in (0, 2, 4)},
+        "rung": (rung_hidden, RUNG),
+        "mix": (rung_hidden, rung_hidden),
+        "score": (1, rung_hidden),
+    }
+    weights: dict[str, tuple[int, ...]] = {f"{name}.weight": shape for name, shape in layers.items()}
+    biases = {f"{name}.bias": shape[:1] for name, shape in layers.items()}
+    shared = {"rung_context.weight": (rung_hidden, hidden), "mix_all.weight": (rung_hidden, 2 * rung_hidden)}
+    return weights | biases | shared
 
 
 class ScaleFree:
@@ -64,12 +82,16 @@ class ScaleFree:
         if not 0 <= reserve_s < math.inf:
             raise ConfigError(f"reserve_s = {reserve_s}; give the seconds of buffer to keep for outages, 0 or more")
         self.path = SCALE_FREE if path is None else Path(path)
-        self.policy, self.facts = load_scale_free(self.path)
+        weights, self.facts = read_actor(self.path, _WHAT, actor_shapes, _SIZES)
         self.caution, self.reserve_s = caution, reserve_s
-        actor = self.policy.actor.state_dict().items()
         # As products take them: (inputs, outputs).
-        self._weights = {name: np.ascontiguousarray(tensor.numpy().T) for name, tensor in actor}
+        self._weights = {name: np.ascontiguousarray(array.T) for name, array in weights.items()}
         self._warned = False
+
+    @cached_property
+    def policy(self) -> ScaleFreePolicy:
+        """The net for torch: to train on, or to export. Decisions do without."""
+        return load_scale_free(self.path)[0]
 
     def for_players(self, episode: EpisodeInfo, players: int) -> ScaleFreeBatch:
         """The same decisions for that many sessions of one video at once."""

@@ -12,16 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-HISTORY = 8
-AHEAD = 4
-"""Chunks after the next whose sizes are looked at."""
-MEMORY_S = (8.0, 30.0, 120.0)
-"""Time constants of the means that outlast HISTORY chunks."""
-MEMORY = 2 * len(MEMORY_S) + 5
+from reelrl.stream.scalefree.sizes import HISTORY, MEMORY, MEMORY_S
+
 LONG_STALL_S = 2.0
 """A longer stall is an outage that the buffer did not bridge, not a rung that was a little too high."""
-CAUTION = 1.5
-"""What a player has who was told nothing about the link."""
 
 
 class Player(NamedTuple):
@@ -202,15 +196,3 @@ def _rungs(
         above,
     ]
     return torch.stack(columns, dim=2) * present[:, :, None]
-
-
-def _widths() -> tuple[int, int]:
-    """How many numbers `features` gives: counted, so that no constant can go stale."""
-    one = torch.ones(1)
-    player = Player(one, one, one, one, one, one, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.bool))
-    offer = Offer(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, AHEAD), one, one)
-    context, rungs = features(player, offer, measured(no_history(1), one, one, one))
-    return context.shape[1], rungs.shape[2]
-
-
-CONTEXT, RUNG = _widths()

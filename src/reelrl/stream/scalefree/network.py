@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reelrl.stream.controllers.network import HINT_EDGES_S
-from reelrl.stream.scalefree.features import CONTEXT, RUNG
+from reelrl.stream.scalefree.sizes import CONTEXT, RUNG
 
 NEVER = -1e9
 """The logit of a rung that pads a shorter ladder."""

@@ -13,18 +13,9 @@ import torch
 from torch import Tensor
 
 from reelrl.stream.rollout_envs import future_mbps
-from reelrl.stream.scalefree.features import (
-    AHEAD,
-    HISTORY,
-    LONG_STALL_S,
-    MEMORY,
-    History,
-    Offer,
-    Player,
-    features,
-    measured,
-)
+from reelrl.stream.scalefree.features import LONG_STALL_S, History, Offer, Player, features, measured
 from reelrl.stream.scalefree.network import packed
+from reelrl.stream.scalefree.sizes import AHEAD, HISTORY, MEMORY
 from reelrl.stream.simulator.rule import PENSIEVE
 from reelrl.stream.simulator.torch_rule import Batch, TorchLinks, torch_download, torch_links
 

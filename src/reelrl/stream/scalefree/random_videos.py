@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reelrl.stream.data.ladders import PENSIEVE_CHUNK_S, PENSIEVE_KBPS, Video
-from reelrl.stream.scalefree.features import AHEAD
+from reelrl.stream.scalefree.sizes import AHEAD
 from reelrl.stream.simulator.observation import DEFAULT_QUALITY
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def videos_on(device: torch.device | str, videos: list[Video], worth: list[npt.N
     present = np.zeros((count, rungs), dtype=bool)
     for i, video in enumerate(videos):
         sizes[i, : video.chunks, : video.rungs] = video.sizes_bytes * 8e-6
-        relative[i, : video.chunks] = relative_sizes(video)
+        relative[i, : video.chunks] = video.relative_sizes()
         rates[i, : video.rungs] = video.bitrates_kbps / 1000.0
         # What pads a short ladder is like its lowest rung, so that no feature of it is out of bounds.
         rates[i, video.rungs :] = rates[i, 0]
@@ -62,13 +62,6 @@ def videos_on(device: torch.device | str, videos: list[Video], worth: list[npt.N
         np.array([min(DEFAULT_QUALITY, video.rungs - 1) for video in videos]),
     )
     return Videos(*(torch.as_tensor(table, device=device) for table in (*tables, *columns)))
-
-
-def relative_sizes(video: Video) -> npt.NDArray[np.float64]:
-    """How large each chunk is relative to its nominal size, over all rungs, (chunks,)."""
-    nominal = video.bitrates_kbps * video.chunk_s * 125.0
-    share: npt.NDArray[np.float64] = (video.sizes_bytes / nominal).mean(axis=1)
-    return share
 
 
 def random_videos(

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from reelrl.seeding import stream
-from reelrl.stream.scalefree.features import CAUTION, HISTORY, MEMORY
 from reelrl.stream.scalefree.players import MixedPlayers, State
 from reelrl.stream.scalefree.random_videos import random_videos, videos_on
+from reelrl.stream.scalefree.sizes import CAUTION, HISTORY, MEMORY
 
 if TYPE_CHECKING:
     from reelrl.stream.data.ladders import Video
