@@ -90,10 +90,22 @@ FEEDS: dict[str, str] = {
     "clip": "reelrl.content.feeds.kinds:ClipFeed",
 }
 
+# What can be played: the word before the colon of the same names.
+PLAYED: dict[str, str] = {
+    "ale": "reelrl.content.games.kinds:AtariGame",
+    "gym": "reelrl.content.games.kinds:GymGame",
+}
+
 # Clips that are made, by the same word: "generated:cuts".
 RECIPES: dict[str, str] = {
     "generated": "reelrl.content.generated.clips:generated_clip",
     "atari": "reelrl.content.atari:atari_clip",
+}
+
+# Who presses the buttons in clips of Atari games: `Hand(game, seed, player)(console, began)`.
+HANDS: dict[str, str] = {
+    "random": "reelrl.content.atari:RandomHand",
+    "run": "reelrl.act.atari.evaluate:TrainedHand",
 }
 
 # How pictures become a file: `Writer(path, width, height, fps)` with `suffix`, `write(rgb)`, `close()`, `abort()`.
@@ -149,6 +161,7 @@ TABLES: dict[str, Mapping[str, str]] = {
     "mini-GOP controller": MINIGOP_CONTROLLERS,
     "state": STATES,
     "feed": FEEDS,
+    "game": PLAYED,
     "recipe": RECIPES,
     "video": VIDEO_WRITERS,
     "machine fact": MACHINE_FACTS,

@@ -50,6 +50,22 @@ def autoencoder(data: Path, root: Path) -> Words:
     ]
 
 
+def atari(data: Path, root: Path) -> Words:
+    small = _set(player__net__hidden="[8]", log_every=10, save_every=10)
+    return [
+        "atari",
+        "--output-dir",
+        str(root),
+        "--source",
+        "gym:CartPole-v1",
+        "--device",
+        "cpu",
+        "--frames",
+        "45",
+        *small,
+    ]
+
+
 def frame_reader(data: Path, root: Path) -> Words:
     net = _set(net__channels="[8,8]", net__blocks="[0,0]", net__embed_dim=32, net__column_dim=16)
     return ["frame-reader", _matches(data), "--output-dir", str(root), "--epochs", "3", *net, *_set(stride=4, batch=16)]
@@ -81,6 +97,7 @@ TRAININGS: dict[str, Callable[[Path, Path], Words]] = {
     "minigop": minigop,
     "abr": abr,
     "autoencoder": autoencoder,
+    "atari": atari,
     "frame-reader": frame_reader,
     "location": location,
     "doom": doom,

@@ -30,6 +30,7 @@ sys.exit(main(sys.argv[2:]))
 
 CASES = [
     ("torch", "train abr"),
+    ("torch", "train atari"),
     ("torch", "train autoencoder --source generated:cuts"),
     ("torch", "train doom"),
     ("torch", "train frame-reader matches"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def trainings() -> dict[str, Any]:
     """The settings of every train command."""
+    from reelrl.act.atari.settings import AtariTraining
     from reelrl.act.location.frame_reader.train import FrameReaderTraining
     from reelrl.act.location.train import LocationTraining
     from reelrl.act.marl.settings import load
@@ -33,6 +34,7 @@ def trainings() -> dict[str, Any]:
 
     return {
         "abr": AbrTraining(),
+        "atari": AtariTraining(),
         "autoencoder": AutoEncoderTraining(source="ale:Pong"),
         "doom": load(),
         "frame-reader": FrameReaderTraining(data="matches"),
@@ -63,7 +65,9 @@ def with_value(plain: dict[str, Any], place: tuple[str, ...], value: Any) -> dic
     return changed
 
 
-@pytest.mark.parametrize("stage", ["abr", "autoencoder", "doom", "frame-reader", "location", "minigop", "superblock"])
+@pytest.mark.parametrize(
+    "stage", ["abr", "atari", "autoencoder", "doom", "frame-reader", "location", "minigop", "superblock"]
+)
 def test_no_setting_of_a_run_or_a_settings_file_may_be_foreign(canary: Canary, stage: str) -> None:
     settings = trainings()[stage]
     plain = config.to_mapping(settings)
@@ -95,6 +99,7 @@ def test_no_setting_of_a_run_or_a_settings_file_may_be_foreign(canary: Canary, s
         ("superblock", "reward=canary_code:Boom"),
         ("superblock", "encoder.backend=canary_code:Boom"),
         ("autoencoder", "source=gym:canary_code:Boom-v0"),
+        ("atari", "source=gym:canary_code:Boom-v0"),
         ("location", "encoder.model_type=canary_code:Boom"),
         ("doom", "actor.video_encoder_cfg.model_type=canary_code:Boom"),
         ("doom", "actor.activation_class=canary_code.Boom"),

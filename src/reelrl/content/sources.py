@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # What may follow the question mark of a recipe.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "generated": ("size", "frames", "fps", "seed"),
-    "atari": ("frames", "fps", "seed", "scale"),
+    "atari": ("frames", "fps", "seed", "scale", "player"),
 }
 
 
@@ -89,4 +89,5 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "frames": _parse_count,
     "seed": _parse_count,
     "scale": _parse_count,
+    "player": lambda _, text: text,
 }

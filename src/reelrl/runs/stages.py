@@ -37,6 +37,7 @@ STAGES: dict[str, Stage] = {
     "target": Stage("reelrl.encode.target.train:TargetTraining", "train target", "", "evaluate target"),
     "abr": Stage("reelrl.stream.train:AbrTraining", "train abr", "score", "evaluate abr"),
     "autoencoder": Stage("reelrl.see.train:AutoEncoderTraining", "train autoencoder", "psnr", "evaluate autoencoder"),
+    "atari": Stage("reelrl.act.atari.settings:AtariTraining", "train atari", "return", "evaluate atari"),
     "doom": Stage(
         "reelrl.act.marl.settings:DoomTraining",
         "train doom",

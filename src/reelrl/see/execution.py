@@ -7,7 +7,7 @@ idle, so learners that share a graph run beside each other, and each computes wh
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,11 +16,12 @@ from reelrl.errors import ConfigError
 from reelrl.see.update import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from reelrl.see.learner import StreamingAutoEncoder
     from reelrl.see.result import LearnResult
 
+Result = TypeVar("Result")
 WARM_UP_STEPS = 3  # kernels are loaded when they first run, which a recording does not allow
 
 
@@ -69,60 +70,98 @@ class Graphed:
 
     def __init__(self, updates: Sequence[Update]) -> None:
         self._updates = updates
+        self._streams = make_streams(len(updates))
         self._frames: list[Tensor] = []
         self._resets = torch.zeros(len(updates), device=updates[0].learner.device)
         self._last_resets: list[bool] = [False] * len(updates)
-        self._results: list[LearnResult] = []
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._recording = Recording(
+            lambda: side_by_side(self._updates, self._frames, list(self._resets), self._streams),
+        )
 
     def __call__(self, frames: Sequence[Tensor], resets: Sequence[bool]) -> list[LearnResult]:
         if [_kind(frame) for frame in frames] != [_kind(frame) for frame in self._frames]:
             self._frames = [torch.zeros_like(frame) for frame in frames]
-            self._record()
+            self._recording.forget()
         torch._foreach_copy_(self._frames, list(frames))
         if list(resets) != self._last_resets:
             self._last_resets = list(resets)
             # Pinned, so that the copy does not wait; rare, so that a fresh buffer costs nothing.
             flags = torch.tensor(self._last_resets, dtype=torch.float32).pin_memory()
             self._resets.copy_(flags, non_blocking=True)
-        if self._graph is None:
-            raise RuntimeError("no graph was recorded")
-        self._graph.replay()
+        results = self._recording(*(update.learner for update in self._updates))
         for update in self._updates:
             update.learner.frames_seen += 1
-        return self._results
+        return results
 
-    def _record(self) -> None:
-        """Warm up, record, and put every learner back to where it was."""
-        saved = [update.learner.training_state() for update in self._updates]
-        streams = [torch.cuda.Stream() for _ in self._updates]  # type: ignore[no-untyped-call]
+
+class Rewindable(Protocol):
+    """What work changes, and what can be put back to where it was."""
+
+    def training_state(self) -> Mapping[str, Tensor | int]: ...
+
+    def rewind(self, state: Mapping[str, Tensor | int]) -> None: ...
+
+
+class Recording(Generic[Result]):
+    """Work on tensors that stay where they are, recorded as a CUDA graph when it is first asked for, then replayed."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._result: list[Result] = []
+
+    def forget(self) -> None:
+        """Record anew: a tensor has moved."""
+        self._graph = None
+
+    def __call__(self, *changed: Rewindable) -> Result:
+        """What the work returns; the next call overwrites it. `changed` is all that the work changes."""
+        if self._graph is None:
+            self._graph = self._record(changed)
+        self._graph.replay()
+        return self._result[0]
+
+    def _record(self, changed: Sequence[Rewindable]) -> torch.cuda.CUDAGraph:
+        """Warm up, record, and put everything back to where it was."""
+        saved = [each.training_state() for each in changed]
         outer = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         outer.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(outer), _searching_for_fast_convolutions():
             for _ in range(WARM_UP_STEPS):
-                self._update_all(streams)
+                self._work()
         torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
+        graph = torch.cuda.CUDAGraph()
         # Threads that fill pinned buffers with the next frames must not spoil the recording.
-        recording = torch.cuda.graph(self._graph, stream=outer, capture_error_mode="thread_local")
+        recording = torch.cuda.graph(graph, stream=outer, capture_error_mode="thread_local")
         with recording, _searching_for_fast_convolutions():
-            self._results = self._update_all(streams)
-        for update, state in zip(self._updates, saved, strict=True):
-            update.learner.rewind(state)
+            self._result = [self._work()]
+        for each, state in zip(changed, saved, strict=True):
+            each.rewind(state)
         torch.cuda.synchronize()
+        return graph
 
-    def _update_all(self, streams: Sequence[torch.cuda.Stream]) -> list[LearnResult]:
-        # All fork before any joins: a join in the loop would make each learner wait for the one before.
-        outer = torch.cuda.current_stream()
-        for stream in streams:
-            stream.wait_stream(outer)
-        results = []
-        for i, (update, stream) in enumerate(zip(self._updates, streams, strict=True)):
-            with torch.cuda.stream(stream):
-                results.append(update(self._frames[i], self._resets[i]))
-        for stream in streams:
-            outer.wait_stream(stream)
-        return results
+
+def make_streams(count: int) -> list[torch.cuda.Stream]:
+    return [torch.cuda.Stream() for _ in range(count)]  # type: ignore[no-untyped-call]
+
+
+def side_by_side(
+    updates: Sequence[Update], frames: Sequence[Tensor], resets: Sequence[Tensor], streams: Sequence[torch.cuda.Stream]
+) -> list[LearnResult]:
+    """Each learner's update, on a stream of its own where there are streams."""
+    if not streams:
+        return [update(frame, reset) for update, frame, reset in zip(updates, frames, resets, strict=True)]
+    # All fork before any joins: a join in the loop would make each learner wait for the one before.
+    outer = torch.cuda.current_stream()
+    for stream in streams:
+        stream.wait_stream(outer)
+    results = []
+    for update, frame, reset, stream in zip(updates, frames, resets, streams, strict=True):
+        with torch.cuda.stream(stream):
+            results.append(update(frame, reset))
+    for stream in streams:
+        outer.wait_stream(stream)
+    return results
 
 
 class Replay:

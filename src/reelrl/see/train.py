@@ -9,7 +9,6 @@ A checkpoint holds the learner, the baselines, the half-filled window of metrics
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from reelrl.content.feeds.kinds import START, Position
-from reelrl.errors import ConfigError, ContentError, InvalidStateError
+from reelrl.errors import ConfigError, ContentError
 from reelrl.runs.checkpoints import Checkpoints, restoring
 from reelrl.runs.progress import spaced
 from reelrl.runs.saving import Saving
@@ -28,14 +27,12 @@ from reelrl.see.measures import baselines
 from reelrl.see.measures.baselines import StreamScores
 from reelrl.see.monitor import performance as monitor
 from reelrl.see.monitor.performance import PerformanceMonitor, TensorBoardLogger, figures_of
+from reelrl.see.monitor.windows import MeanWindow
 from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings
 from reelrl.see.weights import save_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from reelrl.runs.checkpoints import Checkpoint
     from reelrl.runs.folder import Run
@@ -176,34 +173,14 @@ class AutoEncoderTrainer:
         save_weights(self.model, self.run.new_artifact(WEIGHTS))
 
 
-class Window:
-    """Means over so many frames, as lines of metrics.jsonl."""
+class Window(MeanWindow):
+    """Means of COLUMNS over so many frames."""
 
     def __init__(self, run: Run, every: int) -> None:
-        self.run, self.every = run, every
-        self.count = 0
-        self.sums = [0.0] * len(COLUMNS)
-        self.latest: dict[str, float] = {}
-        """The figures of the last whole window."""
+        super().__init__(run, every, COLUMNS, "--set model.optimiser.lr")
 
-    def add(self, first_step: int, rows: NDArray[np.float32]) -> None:
-        """Take in the rows of consecutive frames."""
-        for step, row in enumerate(rows.tolist(), first_step):
-            if not math.isfinite(row[0]):
-                raise InvalidStateError(
-                    f"the loss is {row[0]} at frame {step}: the learning went astray; "
-                    "resume from the last checkpoint with a smaller --set model.optimiser.lr"
-                )
-            self.sums = [total + value for total, value in zip(self.sums, row, strict=True)]
-            self.count += 1
-            if step % self.every == 0:
-                self._close(step)
-
-    def _close(self, step: int) -> None:
-        means = {name: total / self.count for name, total in zip(COLUMNS, self.sums, strict=True)}
-        self.latest = {**{name: means[name] for name in monitor.FIGURES}, **baselines.summary(means)}
-        self.run.log_metrics(step, self.latest)
-        self.count, self.sums = 0, [0.0] * len(COLUMNS)
+    def summary(self, means: dict[str, float]) -> dict[str, float]:
+        return {**{name: means[name] for name in monitor.FIGURES}, **baselines.summary(means)}
 
 
 def tensors_below(saved: Checkpoint, prefix: str) -> dict[str, Any]:

@@ -58,6 +58,10 @@ _OPTIONS = {
         *("--source", "generated:street?frames=20&size=64x48", "--frames", "7", "--device", "cpu"),
         *_set("model.widths=[[2,2],[2,2],[2,2]]", "log_every=3"),
     ],
+    "atari": [
+        *("--source", "gym:CartPole-v1", "--frames", "40", "--device", "cpu"),
+        *_set("player.net.hidden=[8]", "log_every=7"),
+    ],
     "doom": [
         *("--frames", "36", *_set("task.max_steps=8", "task.observation_size=[30, 40]", f"actor.{_ENCODER}")),
         *_set(f"critic.{_ENCODER}", "experiment.on_policy_collected_frames_per_batch=12"),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from reelrl import seeding
 from reelrl.act.doom.env import ACTIONS, VizDoomCoopParallelEnv
 from reelrl.act.doom.settings import VZCoopConfig
-from reelrl.content.feeds.kinds import FRAME_SKIP, START, Position, Shot, episodes
+from reelrl.content.atari import FRAME_SKIP
+from reelrl.content.feeds.kinds import START, Position, Shot, episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    import torch
-
     from reelrl.see.train import AutoEncoderTrainer, AutoEncoderTraining
 
 STAGE = "autoencoder"
@@ -50,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     from reelrl.see.monitor.viewer import Viewer
     from reelrl.see.train import AutoEncoderTrainer
 
-    device = _device(args)
+    device = training.device_of(args)
     settings, seed = _settings(args)
     viewer = (
         None if args.view is None else Viewer(settings.source, settings.frames, None if args.view < 0 else args.view)
@@ -88,18 +86,6 @@ def _settings(args: argparse.Namespace) -> tuple[AutoEncoderTraining, int]:
     chosen = config.named(defaults, args.config) if args.config else defaults
     given = {**changes, "model": {"seed": args.seed}} | ({"source": args.source} if args.source else {})
     return config.override(config.merge(chosen, given), args.set), args.seed
-
-
-def _device(args: argparse.Namespace) -> torch.device:
-    """Where to learn, and on how many threads: as asked, else as the resumed run did."""
-    from reelrl.agents.devices import use_device
-    from reelrl.runs.folder import RunFolder
-
-    # Sums over other numbers of threads, or on another device, differ in the last bit.
-    before = RunFolder(args.resume).meta["facts"] if args.resume else {}
-    return use_device(
-        args.device or before.get("device"), before.get("threads", 1) if args.threads is None else args.threads
-    )
 
 
 def _check_source(args: argparse.Namespace, settings: AutoEncoderTraining, seed: int) -> None:

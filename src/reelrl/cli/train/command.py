@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    import torch
     from _typeshed import DataclassInstance
 
     from reelrl.act.location.epochs import EpochTrainer
@@ -67,6 +68,18 @@ def resumed(args: argparse.Namespace, stage: str, cls: type[T]) -> tuple[T, int]
             f"{folder.folder} is a run of `reel {train}`; resume it with: reel {train} --resume {args.resume}"
         )
     return folder.settings(cls), folder.seed
+
+
+def device_of(args: argparse.Namespace) -> torch.device:
+    """Where to learn, and on how many threads: as `--device` and `--threads` say, else as the resumed run did."""
+    from reelrl.agents.devices import use_device
+    from reelrl.runs.folder import RunFolder
+
+    # Sums over other numbers of threads, or on another device, differ in the last bit.
+    before = RunFolder(args.resume).meta["facts"] if args.resume else {}
+    return use_device(
+        args.device or before.get("device"), before.get("threads", 1) if args.threads is None else args.threads
+    )
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from reelrl import seeding
+from reelrl.content.atari import LONGEST_EPISODE, StickyConsole
 from reelrl.content.sources import open_clip
 from reelrl.errors import ConfigError, ContentError
 from reelrl.names import FEEDS, RECIPES, did_you_mean, resolve
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     from reelrl.content.pictures import Picture
 
-FRAME_SKIP = 4  # console frames per picture
-STICKY = 0.25  # how likely the console misses a new button in a frame and holds the old one
-LONGEST_EPISODE = 27_000  # pictures, half an hour of play: some games never end under random buttons
 CUT = 40.0  # mean difference of 8-bit pictures above which they belong to two scenes
 
 
@@ -82,36 +80,25 @@ class AtariFeed:
     """An Atari game under random buttons, four console frames to a picture."""
 
     def __init__(self, subject: str, seed: int = 0) -> None:
-        from reelrl.content.atari import console_of
-
         self.game, self.seed = subject, seed
-        self._console = console_of(subject, 0)
-        self._buttons = self._console.getMinimalActionSet()
-        self._fresh = self._console.cloneState(include_rng=True)
+        self._game = StickyConsole(subject)
 
     def shots(self, start: Position = START) -> Iterator[Shot]:
         return episodes(self._play, start)
 
     def memory(self) -> NDArray[np.uint8]:
         """The console's 128 bytes, as they are at the last picture."""
-        held: NDArray[np.uint8] = self._console.getRAM()
+        held: NDArray[np.uint8] = self._game.console.getRAM()
         return held
 
     def _play(self, episode: int) -> Iterator[Picture]:
-        # The missed buttons are drawn here and not by the emulator, and the emulator goes back to one state: an episode
-        # then depends on nothing before it. Either call alone leaves a trace in some game (Assault, Tetris).
-        console = self._console
-        console.reset_game()
-        console.restoreState(self._fresh)
+        game, buttons = self._game, self._game.console.getMinimalActionSet()
         rng = seeding.stream(self.seed, "feed", self.game, episode)
-        held = self._buttons[0]
+        game.begin(rng)
         for _ in range(LONGEST_EPISODE):
-            pressed = self._buttons[int(rng.integers(len(self._buttons)))]
-            for missed in rng.random(FRAME_SKIP) < STICKY:
-                held = held if missed else pressed
-                console.act(held)
-            yield console.getScreenRGB()
-            if console.game_over():
+            game.press(buttons[int(rng.integers(len(buttons)))])
+            yield game.screen
+            if game.over:
                 return
 
 
@@ -136,21 +123,12 @@ class RenderFeed:
         seed = seeding.seed_for(self.seed, "feed", self.name, episode)
         self._env.reset(seed=seed)
         self._env.action_space.seed(seed)
-        yield self._draw()
+        yield drawn(self._env, self.name)
         for _ in range(LONGEST_EPISODE):
             _, _, terminated, truncated, _ = self._env.step(self._env.action_space.sample())
-            yield self._draw()
+            yield drawn(self._env, self.name)
             if terminated or truncated:
                 return
-
-    def _draw(self) -> Picture:
-        picture = self._env.render()
-        if not (isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3):
-            kind = f"{picture.dtype} {picture.shape}" if isinstance(picture, np.ndarray) else type(picture).__name__
-            raise ContentError(f"gym:{self.name} draws {kind}; a picture is uint8, (height, width, 3)")
-        if picture.shape[2] != 3:
-            raise ContentError(f"gym:{self.name} draws pictures of shape {picture.shape}; a picture has 3 colours")
-        return picture
 
 
 class ClipFeed:
@@ -190,6 +168,17 @@ def episodes(play: Callable[[int], Iterator[Picture]], start: Position) -> Itera
         for step, picture in enumerate(play(episode)):
             if step >= skipped:
                 yield Shot(picture, step == 0, Position(episode, step))
+
+
+def drawn(env: Any, name: str) -> Picture:
+    """What a Gymnasium environment draws, if that is a picture."""
+    picture = env.render()
+    if not (isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3):
+        kind = f"{picture.dtype} {picture.shape}" if isinstance(picture, np.ndarray) else type(picture).__name__
+        raise ContentError(f"gym:{name} draws {kind}; a picture is uint8, (height, width, 3)")
+    if picture.shape[2] != 3:
+        raise ContentError(f"gym:{name} draws pictures of shape {picture.shape}; a picture has 3 colours")
+    return picture
 
 
 def _is_cut(before: Picture, after: Picture) -> bool:

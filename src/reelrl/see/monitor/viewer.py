@@ -110,7 +110,7 @@ class Viewer:
 
     def _show(self, step: int, snapshot: Snapshot, figures: Mapping[str, float], fps: float) -> None:
         panels = self._visualizer.panels(snapshot.arrays())
-        pictures = {name: _data_uri(png_bytes(picture)) for name, picture in panels.items()}
+        pictures = {name: data_uri(png_bytes(picture)) for name, picture in panels.items()}
         self.shown += 1
         self._server.publish(
             {
@@ -125,5 +125,6 @@ class Viewer:
         )
 
 
-def _data_uri(png: bytes) -> str:
+def data_uri(png: bytes) -> str:
+    """A picture as an address that a page can show."""
     return "data:image/png;base64," + base64.b64encode(png).decode()
