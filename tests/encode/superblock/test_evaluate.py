@@ -58,13 +58,13 @@ def test_contestants_are_compared_with_their_like(text: str, name: str, spec: st
 
 def test_anchors_are_encoded_though_nobody_named_them() -> None:
     names = [contestant.name for contestant in with_anchors([MapContestant.parse("crf:aq-mode=1")])]
-    assert names == ["crf", "crf:aq-mode=1"]
+    assert names == ["no-map", "time-rule", "crf", "crf:aq-mode=1"]
 
 
 def test_every_contestant_meets_every_clip_at_every_qp() -> None:
     seen = {(point.contestant, point.clip, point.qp) for point in points()}
-    assert len(seen) == len(points()) == 2 * 4 * (len(NAMES) + 1)
-    assert {point.contestant for point in points()} == {"no-map", *NAMES}
+    assert len(seen) == len(points()) == 2 * 4 * (len(NAMES) + 2)
+    assert {point.contestant for point in points()} == {"no-map", "time-rule", *NAMES}
 
 
 def test_a_map_of_zeros_is_free_on_aom_and_a_random_one_is_not() -> None:
@@ -184,10 +184,10 @@ def test_the_commands_from_fit_to_page(tmp_path: Path, capsys: pytest.CaptureFix
     assert "centre" in printed
     assert json.loads((tmp_path / "search.json").read_text())["clips"][0]["percent"] <= 0
     rows = list(csv.DictReader((out / "points.csv").read_text().splitlines()))
-    assert len(rows) == 2 * 4 * 3
+    assert len(rows) == 2 * 4 * 4
     summary = json.loads((out / "summary.json").read_text())
     assert summary["facts"]["command"].startswith("reel")
-    assert {each["contestant"] for each in summary["verdicts"]} == {"zero-map", "centre"}
+    assert {each["contestant"] for each in summary["verdicts"]} == {"time-rule", "zero-map", "centre"}
     page = (out / "index.html").read_text()
     assert "BD-rate" in page
     assert "<script" not in page

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.storage.files import writable_folder
 
     folder = writable_folder(args.out)  # before the encodes: they should not end at a folder that refuses them
-    contestants = _contestants(args)
+    contestants = superblock.with_anchors(_contestants(args))
     metrics = (*CHEAP, "vmaf") if not args.no_vmaf and _has_vmaf() else CHEAP
     plan = superblock.SuperblockEvaluationPlan(
         qps=options.numbers("--qps", args.qps),

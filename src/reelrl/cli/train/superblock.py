@@ -66,9 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what the agent sees: naive, features, feedback, summary, or package.module:Class",
     )
-    add("--reward", metavar="NAME", help="psnr_gain, rd, ssim, weighted, or package.module:function")
+    add("--reward", metavar="NAME", help="psnr_gain, rd, ssim, weighted, equal_rate, or package.module:function")
     add("--weights", metavar="NAME", help="what the reward `weighted` cares about: moving, centre, detail")
-    add("--action", choices=("map", "features"), help="an offset per superblock, or weights of features (default map)")
+    add(
+        "--action",
+        choices=("map", "features", "map+time", "features+time"),
+        help="an offset per superblock, or weights of features (default map); +time also moves whole frames",
+    )
     add("--target-kbps", type=float, metavar="N", help="hold this bitrate by moving the frames' QP")
     add("--backend", choices=tuple(names.BACKENDS), help="the encoder (default aom)")
     add(

@@ -15,6 +15,8 @@ from reelrl.encode.codecs.packet import FrameType
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 
@@ -75,10 +77,12 @@ LeakyBucket = FrameQpBucket  # its name in version 0.1
 
 
 class FrameQp:
-    """The QP of frame after frame: the settings' own, or one that holds `target_kbps`."""
+    """The QP of frame after frame: the settings' own, `shifts` QP steps from it, or one that holds `target_kbps`."""
 
-    def __init__(self, settings: EncoderSettings, target_kbps: float | None) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: EncoderSettings, target_kbps: float | None, shifts: Sequence[int] | None = None
+    ) -> None:
+        self._settings, self._shifts = settings, shifts
         self._bucket: FrameQpBucket | None = None
         if target_kbps is not None:
             self._bucket = FrameQpBucket(target_kbps, settings.fps, settings.width * settings.height)
@@ -87,6 +91,8 @@ class FrameQp:
         """What to send frame `number` with; None leaves the QP to the settings."""
         keyint = self._settings.keyint
         key = number == 0 or (keyint > 0 and number % keyint == 0)
+        if self._shifts is not None:
+            return min(max(self._settings.qp + self._shifts[number], 1), 63)
         return self._bucket.next_qp(key=key) if self._bucket is not None else None
 
     def update(self, packet: Packet) -> None:

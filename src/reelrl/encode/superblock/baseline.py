@@ -22,7 +22,7 @@ from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
@@ -98,21 +98,27 @@ def plane_psnr(sse: tuple[int, int, int], luma_pixels: int, caps: Scores = (PSNR
 
 
 def baseline_of(
-    clip: Clip, settings: EncoderSettings, target_kbps: float | None = None, statistics: bytes | None = None
+    clip: Clip,
+    settings: EncoderSettings,
+    target_kbps: float | None = None,
+    statistics: bytes | None = None,
+    shifts: Sequence[int] | None = None,
 ) -> Baseline:
-    """The clip coded without maps, from disk where that was done before by the same encoder."""
+    """The clip coded without maps, from disk where that was done before by the same encoder.
+
+    `shifts` moves the QP of whole frames.
+    """
     settings = replace(settings.for_clip(clip), recon=True, ssim=True)
-    path = cache_dir() / "baselines" / f"{_key(clip, settings, target_kbps)}.npz"
+    path = cache_dir() / "baselines" / f"{_key(clip, settings, target_kbps, shifts)}.npz"
     return cached(
         path,
-        lambda: _code(clip, settings, target_kbps, statistics),
+        lambda: _code(clip, settings, FrameQp(settings, target_kbps, shifts), statistics),
         arrays_of(Baseline),
         lambda saved: len(saved.bytes) == clip.frame_count,
     )
 
 
-def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, statistics: bytes | None) -> Baseline:
-    qps = FrameQp(settings, target_kbps)
+def _code(clip: Clip, settings: EncoderSettings, qps: FrameQp, statistics: bytes | None) -> Baseline:
     sources: list[Frame] = []
 
     def decide(number: int, frame: Frame) -> Decision:
@@ -138,7 +144,8 @@ def _code(clip: Clip, settings: EncoderSettings, target_kbps: float | None, stat
     )
 
 
-def _key(clip: Clip, settings: EncoderSettings, target_kbps: float | None) -> str:
+def _key(clip: Clip, settings: EncoderSettings, target_kbps: float | None, shifts: Sequence[int] | None = None) -> str:
     """Whatever the stream depends on, as one name."""
     chosen = key_facts(to_mapping(settings), _UNSEEN)
-    return key_of([VERSION, clip.content_hash, chosen, capabilities(settings.backend).version, target_kbps])
+    facts = [VERSION, clip.content_hash, chosen, capabilities(settings.backend).version, target_kbps]
+    return key_of(facts if shifts is None else [*facts, list(shifts)])

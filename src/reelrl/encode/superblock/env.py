@@ -29,8 +29,9 @@ from reelrl.encode.superblock.maps import (
     map_inputs,
     map_of,
 )
+from reelrl.encode.superblock.over_time import LARGEST_SHIFT, SHIFT_STEP, TIME, shifted
 from reelrl.encode.superblock.prepared_clip import PreparedClip
-from reelrl.encode.superblock.rewards import Outcome, reward_of, weighted_gain
+from reelrl.encode.superblock.rewards import PAY_FOR_BYTES, Outcome, reward_of, weighted_gain
 from reelrl.encode.superblock.states import (
     LARGEST,
     ClipView,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 Observation = NDArray[np.float32]
 Offsets = NDArray[np.int32]
 
-ACTIONS = ("map", "features")
+ACTIONS = ("map", "features", "map+time", "features+time")
 DEFAULT_CLIP = "generated:street?size=192x128&frames=8"
 DEFAULT_WEIGHTS = "centre"
 
@@ -66,10 +67,14 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
     ## Action
     action="map": MultiDiscrete([7] * superblocks), value v adds v - 3 to the QP of its superblock. All 3s, or None,
     send no map at all; `ZERO_MAP` sends zeros. action="features": Box(-1, 1), weights of `MAP_FEATURES` for a map.
+    With "+time" behind either, one entry more moves the whole frame by up to 12 QP: value v by 4 (v - 3), a weight by
+    12 times itself. It adds to the rule that codes the baseline too (key frame 12 QP finer, frames after cuts 8), so
+    that rewards pay for what is better than that rule.
 
     ## Reward
     By name, or a function of an `Outcome`: "psnr_gain" luma dB above the baseline's, "rd" dB and bytes together by
-    `lambda_rd`, "ssim", "weighted" dB under `weights` (moving, centre, detail, an array, or a function).
+    `lambda_rd`, "ssim", "weighted" dB under `weights` (moving, centre, detail, an array, or a function), "equal_rate"
+    dB less what the bytes are worth. With "+time" only the last, or a function of yours: others pay for bytes alone.
 
     ## Episode
     One step is one frame, in display order; the last frame of the clip, or of its first `max_frames`, terminates.
@@ -112,8 +117,20 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             raise ConfigError(f"unknown action {action!r}{names.did_you_mean(action, ACTIONS)}")
         if self._reward is weighted_gain and weights is None:
             weights = DEFAULT_WEIGHTS
+        self._over_time = action.endswith(TIME)
+        if self._over_time and isinstance(reward, str) and reward in PAY_FOR_BYTES:
+            raise ConfigError(
+                f"reward {reward!r} with action {action!r}: every frame coded finer would be paid for; use equal_rate, "
+                "or a function of your own"
+            )
         self.prepared = prepared or PreparedClip(
-            video_path, encoder, max_frames=max_frames, target_kbps=target_kbps, weights=weights, lambda_rd=lambda_rd
+            video_path,
+            encoder,
+            max_frames=max_frames,
+            target_kbps=target_kbps,
+            weights=weights,
+            lambda_rd=lambda_rd,
+            over_time=self._over_time,
         )
         self.clip = self.prepared.clip
         self.grid = self.clip.grid
@@ -131,6 +148,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._frames: Iterator[Frame] = iter(())
         self._frame: Frame | None = None
         self._number = 0
+        self._qp: int | None = None
         self._seed: int | None = None
         self._packets: list[bytes] = []
         self._complete: list[bytes] = []
@@ -138,14 +156,18 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._reward_sum = self._psnr_sum = 0.0
         self.outcome: Outcome | None = None
 
+    @property
+    def _is_map(self) -> bool:
+        return self.action.removesuffix(TIME) == "map"
+
     def _prepare_action(self, action: str) -> None:
         self.action = action
         self._no_offsets = np.zeros(self.superblocks, np.int32)
         self.action_space: spaces.Space[Any]
-        if action == "map":
-            self.action_space = spaces.MultiDiscrete([LEVELS] * self.superblocks)
+        if self._is_map:
+            self.action_space = spaces.MultiDiscrete([LEVELS] * (self.superblocks + self._over_time))
         else:
-            self.action_space = spaces.Box(-1, 1, (len(MAP_FEATURES),), np.float32)
+            self.action_space = spaces.Box(-1, 1, (len(MAP_FEATURES) + self._over_time,), np.float32)
             self._inputs = map_inputs(self.features, self.grid, self.weights)
 
     def _prepare_state(self, make_state: StateFactory, normalise: bool | Normalisation) -> None:
@@ -189,7 +211,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._stop()
         self._seed = seed if seed is not None else self._seed
         self._session = EncoderSession(self.settings, statistics=self.prepared.statistics)
-        self._qps = FrameQp(self.settings, self.target_kbps)
+        self._qps = FrameQp(self.settings, self.target_kbps, self.prepared.shifts)
         self._packets, self._sent = [], []
         self._reward_sum = self._psnr_sum = 0.0
         self._number = 0
@@ -201,8 +223,10 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
         """Code one frame."""
         if self._session is None or self._frame is None:
             raise gymnasium.error.ResetNeeded("the clip has ended or not begun; call reset() first")
-        offsets = self._offsets_of(action)
+        offsets, shift = self._decision_of(action)
         frame, number = self._frame, self._number
+        if self._qp is not None:
+            self._qp = shifted(self._qp, shift)
         # Whatever fails from here on ends the episode: the frame is in the stream, or half in it.
         self._frame = None
         self._session.send(frame, qp=self._qp, offsets=offsets)
@@ -259,17 +283,21 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
 
     # -- one frame ---------------------------------------------------------------------------------------------------
 
-    def _offsets_of(self, action: Any) -> Offsets | None:
-        """What to send; None for no map."""
-        if action is None:
-            return None
-        if action is ZERO_MAP:
-            return self._no_offsets
-        if self.action == "map":
-            offsets = checked_levels(action, self.superblocks)
+    def _decision_of(self, action: Any) -> tuple[Offsets | None, int]:
+        """Offsets to send, None for no map; and QP steps by which the whole frame moves."""
+        if action is None or action is ZERO_MAP:
+            return (None if action is None else self._no_offsets), 0
+        shift, timed = 0, self._over_time
+        if self._is_map:
+            offsets = checked_levels(action, self.superblocks + timed)
+            if timed:
+                offsets, shift = offsets[:-1], SHIFT_STEP * int(offsets[-1])
         else:
-            offsets = map_of(self._inputs[self._number], checked_weights(action))
-        return offsets if offsets.any() else None
+            weights = checked_weights(action, len(MAP_FEATURES) + timed)
+            if timed:
+                weights, shift = weights[:-1], round(float(weights[-1]) * LARGEST_SHIFT)
+            offsets = map_of(self._inputs[self._number], weights)
+        return (offsets if offsets.any() else None), shift
 
     def _rewarded(self, outcome: Outcome) -> float:
         try:

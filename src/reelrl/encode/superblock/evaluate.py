@@ -25,7 +25,9 @@ from reelrl.encode.superblock.fit import MapPolicy
 from reelrl.encode.superblock.learned import LearnedMap, load_map_controller
 from reelrl.encode.superblock.maps import ZERO_MAP
 from reelrl.encode.superblock.measure import CHEAP, Maps, Measured, measure
+from reelrl.encode.superblock.over_time import TIME_RULE, rule_shifts, shifted
 from reelrl.errors import ConfigError
+from reelrl.names import MAP_CONTROLLERS, names_a_file
 from reelrl.parallel import executor
 from reelrl.runs.progress import Progress
 from reelrl.storage.cache import Format, cached, key_of
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
 
 NO_MAP, CRF = "no-map", "crf"
-HEURISTICS = (NO_MAP, "zero-map", "variance-map", "motion-map", "random-map")
+HEURISTICS = (NO_MAP, TIME_RULE, "zero-map", "variance-map", "motion-map", "random-map")
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,15 @@ class MapContestant:
         return self.spec == CRF or self.spec.startswith(CRF + ":")
 
     @property
+    def is_timed(self) -> bool:
+        """It may move whole frames, so it has to beat the rule that does."""
+        return not self.is_mode and self.spec != TIME_RULE and _learned_over_time(self.spec)
+
+    @property
     def anchor(self) -> str:
-        return CRF if self.is_mode else NO_MAP
+        if self.is_mode:
+            return CRF
+        return TIME_RULE if self.is_timed else NO_MAP
 
     @property
     def options(self) -> dict[str, str]:
@@ -139,8 +148,8 @@ def encode_all(
 
 
 def with_anchors(contestants: Sequence[MapContestant]) -> list[MapContestant]:
-    """The contestants, after those that they are compared with."""
-    needed = dict.fromkeys(contestant.anchor for contestant in contestants)
+    """The contestants, after those that they are compared with, and in every table the rule over time beside no map."""
+    needed = dict.fromkeys([NO_MAP, TIME_RULE, *(contestant.anchor for contestant in contestants)])
     given = {contestant.name for contestant in contestants}
     return [MapContestant(name, name) for name in needed if name not in given] + list(contestants)
 
@@ -163,7 +172,8 @@ def _encode_points(task: tuple[MapContestant, Clip, SuperblockEvaluationPlan]) -
             encoder = replace(encoder, rate_control="crf", picture_qp=False, options=contestant.options)
             measured = measure(clip, encoder, metrics=plan.metrics)
         else:
-            measured = measure(clip, encoder, _maps(contestant, clip, encoder, plan.seed), metrics=plan.metrics)
+            maps, qps = _decisions(contestant, clip, encoder, plan.seed)
+            measured = measure(clip, encoder, maps, metrics=plan.metrics, qps=qps)
         where = (contestant.name, clip.name, clip.source, split_of(clip.source), pristine)
         points.append(EncodePoint(*where, qp, measured))
     return points
@@ -188,8 +198,28 @@ def _prepare(contestant: MapContestant) -> None:
         _ = contestant.options
     elif contestant.spec.endswith(".yaml"):
         MapPolicy.load(contestant.spec)
-    else:
+    elif contestant.spec != TIME_RULE:
         load_map_controller(contestant.spec)
+
+
+def _decisions(
+    contestant: MapContestant, clip: Clip, encoder: EncoderSettings, seed: int
+) -> tuple[Maps | None, list[int] | None]:
+    """Maps of a contestant and QPs of its frames, None where it leaves them alone."""
+    if contestant.spec == TIME_RULE:
+        return None, _rule_qps(clip, encoder)
+    if contestant.is_timed:
+        maps, qps = _learned(LearnedMap(contestant.spec), clip, encoder)
+        return _none_if_empty(maps), qps
+    return _maps(contestant, clip, encoder, seed), None
+
+
+def _rule_qps(clip: Clip, encoder: EncoderSettings) -> list[int]:
+    return [shifted(encoder.qp, shift) for shift in rule_shifts(clip_features(clip), clip.width, clip.height)]
+
+
+def _learned_over_time(spec: str) -> bool:
+    return names_a_file(MAP_CONTROLLERS, spec) and not spec.endswith(".yaml") and LearnedMap(spec).over_time
 
 
 def _maps(contestant: MapContestant, clip: Clip, encoder: EncoderSettings, seed: int) -> Maps | None:
@@ -199,7 +229,7 @@ def _maps(contestant: MapContestant, clip: Clip, encoder: EncoderSettings, seed:
         return _none_if_empty(MapPolicy.load(contestant.spec).maps_of_clip(clip, encoder.qp))
     controller = load_map_controller(contestant.spec)
     if isinstance(controller, LearnedMap):
-        return _none_if_empty(_learned_maps(controller, clip, encoder))
+        return _none_if_empty(_learned(controller, clip, encoder)[0])
     features = clip_features(clip)
     # Even weights: a heuristic must not know what a metric looks at; a fitted policy names its own weights.
     weights = np.ones((len(features), clip.superblock_count), np.float32)
@@ -222,26 +252,28 @@ def _offsets(action: Any, superblocks: int) -> NDArray[np.int32] | None:
     return offsets if offsets.any() else None
 
 
-def _learned_maps(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:
-    """Maps of an agent that may look at what the encoder did: played once in its environment, then cached."""
+def _learned(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> tuple[Maps, list[int]]:
+    """Maps and QPs of an agent that may look at what the encoder did: played once in its environment, then cached."""
     policy = hashlib.sha256(controller.path.read_bytes()).hexdigest()
     facts = [policy, clip.content_hash, asdict(encoder), capabilities(encoder.backend).version]
-    path = cache_dir() / "learned-maps" / f"{key_of(facts, 40)}.json"
-    return cached(path, lambda: _played(controller, clip, encoder), _MAPS)
+    path = cache_dir() / "learned-decisions" / f"{key_of(facts, 40)}.json"
+    return cached(path, lambda: _played(controller, clip, encoder), _DECISIONS)
 
 
-def _map_bytes(maps: Maps) -> bytes:
-    return json.dumps([None if offsets is None else offsets.tolist() for offsets in maps]).encode()
+def _decision_bytes(decisions: tuple[Maps, list[int]]) -> bytes:
+    maps, qps = decisions
+    return json.dumps({"maps": [None if each is None else each.tolist() for each in maps], "qps": qps}).encode()
 
 
-def _maps_of(body: bytes) -> Maps:
-    return [None if offsets is None else np.array(offsets, np.int32) for offsets in json.loads(body)]
+def _decisions_of(body: bytes) -> tuple[Maps, list[int]]:
+    saved = json.loads(body)
+    return [None if each is None else np.array(each, np.int32) for each in saved["maps"]], saved["qps"]
 
 
-_MAPS: Format[Maps] = Format(_map_bytes, _maps_of)
+_DECISIONS: Format[tuple[Maps, list[int]]] = Format(_decision_bytes, _decisions_of)
 
 
-def _played(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Maps:
+def _played(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> tuple[Maps, list[int]]:
     from reelrl.encode.superblock.env import SuperblockQpEnv
 
     env = SuperblockQpEnv(clip, encoder=encoder, **controller.env_options)
@@ -249,10 +281,12 @@ def _played(controller: LearnedMap, clip: Clip, encoder: EncoderSettings) -> Map
         observation, _ = env.reset(seed=0)
         controller.reset(0, env)
         maps: list[NDArray[np.int32] | None] = []
+        qps: list[int] = []
         ended = False
         while not ended:
             observation, _, ended, _, info = env.step(controller.act(observation))
             maps.append(info["offsets"] if info["map_sent"] else None)
-        return maps
+            qps.append(info["qp"])
+        return maps, qps
     finally:
         env.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.encode.superblock.maps import action_of, map_inputs, map_of
+from reelrl.encode.superblock.over_time import TIME
 from reelrl.encode.superblock.states import Normalisation
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.names import MAP_CONTROLLERS, STATES, known, make_controller, names_a_file
@@ -48,23 +49,34 @@ class LearnedMap:
     def env_options(self) -> dict[str, Any]:
         """Arguments of `SuperblockQpEnv` that decide what is observed: with the normalisation of the training clips."""
         options = {name: self.facts[name] for name in ("state", "weights") if self.facts.get(name) is not None}
+        if self.over_time:
+            options |= {"action": self.facts["action"], "reward": "equal_rate"}
         return options | {"normalise": self._normalisation}
+
+    @property
+    def over_time(self) -> bool:
+        """It also moves whole frames."""
+        return str(self.facts.get("action")).endswith(TIME)
 
     def reset(self, seed: int, episode: MapEpisode) -> None:  # noqa: ARG002 - the protocol's
         """Check that the clip has the size the policy was trained for; policies over features take any."""
         superblocks = episode.grid[0] * episode.grid[1]
         self._frame = 0
+        if self.facts.get("action") == "features+time":
+            return
         if self.facts.get("action") == "features":
             self._inputs = map_inputs(episode.features, episode.grid, episode.weights)
-        elif self.policy.choices != superblocks:
+        elif self.policy.choices != superblocks + self.over_time:
             raise ConfigError(
                 f"{self.path.name} decides for {self.policy.choices} superblocks and this clip has {superblocks}; "
                 "train on clips of this size, or with --action features"
             )
 
-    def act(self, observation: NDArray[Any]) -> NDArray[np.int64]:
-        """The map of the next frame, as the environment's "map" action: 0 stands for -3."""
+    def act(self, observation: NDArray[Any]) -> NDArray[Any]:
+        """The map of the next frame, as the environment's "map" action: 0 stands for -3; over time its own action."""
         chosen = self.policy.act(observation)
+        if self.facts.get("action") == "features+time":
+            return chosen
         if self._inputs is None:
             return chosen.astype(np.int64)
         offsets = map_of(self._inputs[self._frame], chosen)

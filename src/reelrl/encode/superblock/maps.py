@@ -120,7 +120,9 @@ def checked_levels(action: Any, superblocks: int) -> NDArray[np.int32]:
     """Offsets of an action of 0 to 6 per superblock."""
     values = _as_array(action)
     if values.shape != (superblocks,):
-        raise ConfigError(f"the action has shape {values.shape}, this clip has {superblocks} superblocks: one each")
+        raise ConfigError(
+            f"the action has shape {values.shape}; give {superblocks} entries: one per superblock, with +time one more"
+        )
     if values.dtype.kind not in "iu":
         raise ConfigError(f"the action is {values.dtype}; give whole numbers from 0 to {LEVELS - 1}")
     if values.min() < 0 or values.max() >= LEVELS:
@@ -129,10 +131,10 @@ def checked_levels(action: Any, superblocks: int) -> NDArray[np.int32]:
     return offsets
 
 
-def checked_weights(action: Any) -> NDArray[np.float32]:
+def checked_weights(action: Any, count: int = len(MAP_FEATURES)) -> NDArray[np.float32]:
     values = _as_array(action)
-    if values.shape != (len(MAP_FEATURES),):
-        raise ConfigError(f"the action has shape {values.shape}; give {len(MAP_FEATURES)} weights")
+    if values.shape != (count,):
+        raise ConfigError(f"the action has shape {values.shape}; give {count} weights")
     if values.dtype.kind not in "iuf":
         raise ConfigError(f"the action is {values.dtype}; give numbers from -1 to 1")
     if np.abs(values).max() > 1 + 1e-6:

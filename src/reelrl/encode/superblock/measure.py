@@ -72,10 +72,11 @@ def measure(
     maps: Maps | None = None,
     *,
     metrics: Sequence[str] = CHEAP,
+    qps: Sequence[int] | None = None,
     decide: Decide | None = None,
     decider: str = "",
 ) -> Measured:
-    """The clip encoded with a map for each frame, or with none at all.
+    """The clip encoded with a map for each frame, or with none at all; `qps` are those of the frames.
 
     `decide` is for controllers that look at what the encoder did; `decider` must then name everything that its
     decisions depend on, for the cache.
@@ -86,10 +87,12 @@ def measure(
     refuse_10_bit(clip, "an evaluation of superblock maps")
     if maps is not None and len(maps) != clip.frame_count:
         raise ConfigError(f"{len(maps)} maps for {clip.frame_count} frames of {clip.name}; give one for each")
+    if qps is not None and len(qps) != clip.frame_count:
+        raise ConfigError(f"{len(qps)} QPs for {clip.frame_count} frames of {clip.name}; give one for each")
     if decide is not None and not decider:
         raise ConfigError("decisions without a name cannot be cached; say what they depend on in `decider`")
-    path = cache_dir() / "encodes" / f"{_key(clip, settings, maps, metrics, decider)}.json"
-    return cached(path, lambda: _measured(clip, settings, maps, metrics, decide), json_of(Measured))
+    path = cache_dir() / "encodes" / f"{_key(clip, settings, maps, metrics, decider + _named(qps))}.json"
+    return cached(path, lambda: _measured(clip, settings, metrics, decide or _given(maps, qps)), json_of(Measured))
 
 
 def static(offsets: NDArray[np.int32], frames: int) -> Maps:
@@ -130,13 +133,27 @@ class LocalCurve:
         return 100 * math.expm1(math.log(point.size_bytes) - expected)
 
 
-def _measured(
-    clip: Clip, settings: EncoderSettings, maps: Maps | None, metrics: Sequence[str], decide: Decide | None
-) -> Measured:
+def _named(qps: Sequence[int] | None) -> str:
+    return "" if qps is None else f"qps {' '.join(map(str, qps))}"
+
+
+def _given(maps: Maps | None, qps: Sequence[int] | None) -> Decide | None:
+    """Decisions that were made beforehand; None where there are none."""
+    if maps is None and qps is None:
+        return None
+
+    def decide(number: int, frame: Frame) -> Decision:  # noqa: ARG001 - the protocol's
+        decision: Decision = {"offsets": maps[number] if maps else None}
+        return decision if qps is None else {**decision, "qp": qps[number]}
+
+    return decide
+
+
+def _measured(clip: Clip, settings: EncoderSettings, metrics: Sequence[str], decide: Decide | None) -> Measured:
     sent: list[float] = []
 
     def decision_of(number: int, frame: Frame) -> Decision:
-        decision: Decision = decide(number, frame) if decide else {"offsets": maps[number] if maps else None}
+        decision: Decision = decide(number, frame) if decide else {}
         if (offsets := decision.get("offsets")) is not None:
             sent.append(float(np.asarray(offsets, np.float64).mean()))
         return decision
@@ -144,7 +161,7 @@ def _measured(
     start_s = time.process_time()
     needs_recon = any(name == "vmaf" or name.startswith("weighted:") for name in metrics)
     wanted = replace(settings, ssim="ssim_db" in metrics, recon=needs_recon)
-    coded = encode_clip(clip, wanted, decision_of if decide or maps else None)
+    coded = encode_clip(clip, wanted, decision_of if decide else None)
     seconds = time.process_time() - start_s
     return Measured(
         size_bytes=coded.size_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.superblock.evaluate import NO_MAP
+from reelrl.encode.superblock.over_time import TIME_RULE
 from reelrl.report import bd_page, page
 from reelrl.report.charts import Line
 from reelrl.report.forest import bd_forest
@@ -23,7 +24,9 @@ _METHOD = (
     "BD-rate is the change in bits at equal quality, so below zero is a saving: PCHIP through the points, rates as "
     "logarithms, over the qualities that both curves reach. Means are over clips; intervals are 95 % bootstrap over "
     "clips. Map controllers are compared with the same encoder without maps, the encoder's own modes with its plain "
-    "crf: their figures do not compare with each other. A curve that is not monotone gives no figure and is listed."
+    "crf: their figures do not compare with each other. time-rule sends no map: its key frame is 12 QP finer, frames "
+    "after cuts 8; agents that move whole frames are compared with it. A curve that is not monotone gives no figure "
+    "and is listed."
 )
 
 
@@ -45,7 +48,7 @@ def write_page(
         bd_page.method(_METHOD, summary, facts),
     ]
     # The headline is by PSNR-Y, the first metric: everybody is judged by it, whatever a policy was fitted to.
-    maps = [each for each in summary if each.anchor == NO_MAP] or list(summary)
+    maps = [each for each in summary if each.anchor == NO_MAP and each.contestant != TIME_RULE] or list(summary)
     headline, sure = bd_page.headline([each for each in maps if each.metric == metrics[0]], results)
     scope = f"{facts['clips']} clips, {facts['frames']} frames each at QPs {facts['qps']}, {facts['encoder']}."
     write_atomic(
@@ -76,7 +79,7 @@ def _forests(summary: Sequence[Verdict], results: Sequence[ClipResult], metrics:
 
 def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
     """No map and the contestant that does best by any metric, clip by clip."""
-    judged = [each for each in summary if each.percent and each.anchor == NO_MAP]
+    judged = [each for each in summary if each.percent and each.anchor == NO_MAP and each.contestant != TIME_RULE]
     if not judged:
         return Html("")
     # One contestant alone: savings of a few percent would lie on top of each other.

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,22 @@ from reelrl.errors import ConfigError
 __all__ = ["REWARDS", "WEIGHINGS", "Outcome", "Reward", "WeightMaps", "weigh_clip", "weighted_psnr"]
 
 DEFAULT_LAMBDA = 0.1
+_DB_PER_NEPER = 10 / math.log(10)
 
 Scores = tuple[float, float, float]
+
+
+class Trade(NamedTuple):
+    """What bits are worth in a clip, by its baseline and the same some QP steps coarser.
+
+    db_per_octave  luma PSNR lost by halving the bytes, the mean of both ways to average PSNR
+    mean_bytes     of a frame
+    mean_error     of a pixel, in peaks squared
+    """
+
+    db_per_octave: float
+    mean_bytes: float
+    mean_error: float
 
 
 @dataclass(eq=False)
@@ -36,6 +51,7 @@ class Outcome:
     psnr       per plane Y, Cb, Cr in dB
     offsets    QP steps per superblock that were sent; zeros where no map was
     weights    the pixels' weights, or None where the environment has none
+    trade      what bits are worth in this clip, where whole frames may be moved
     `ssim`, `block_sse` and `weighted_psnr` are measured when they are asked for.
     """
 
@@ -53,6 +69,7 @@ class Outcome:
     recon: Frame
     weights: NDArray[np.uint8] | None = None
     baseline_weighted_psnr: float | None = None
+    trade: Trade | None = None
 
     @cached_property
     def ssim(self) -> Scores:
@@ -103,7 +120,32 @@ def weighted_gain(outcome: Outcome) -> float:
     return outcome.weighted_psnr - (theirs if theirs is not None else 0.0)
 
 
-REWARDS: dict[str, Reward] = {"psnr_gain": psnr_gain, "rd": rd, "ssim": ssim_gain, "weighted": weighted_gain}
+def equal_rate(outcome: Outcome) -> float:
+    """Luma dB above the baseline's less what the bytes spent more are worth: over an episode, dB at equal rate.
+
+    Half of it is the gain in the mean of PSNRs, half that in the PSNR of the mean error: by the first alone it would
+    pay to starve the hard frames.
+    """
+    trade = outcome.trade
+    if trade is None:
+        raise ConfigError("reward equal_rate knows what bits are worth with an action over time only: action=map+time")
+    ours, theirs = outcome.psnr[0], outcome.baseline_psnr[0]
+    error = (10 ** (-theirs / 10) - 10 ** (-ours / 10)) / trade.mean_error
+    spent = (outcome.size_bytes - outcome.baseline_size_bytes) / trade.mean_bytes
+    return (ours - theirs + _DB_PER_NEPER * error) / 2 - trade.db_per_octave / math.log(2) * spent
+
+
+REWARDS: dict[str, Reward] = {
+    "psnr_gain": psnr_gain,
+    "rd": rd,
+    "ssim": ssim_gain,
+    "weighted": weighted_gain,
+    "equal_rate": equal_rate,
+}
+
+
+PAY_FOR_BYTES = ("psnr_gain", "rd", "ssim", "weighted")
+"""Rewards that grow when a whole frame is coded finer, whatever it costs; in `rd` two dB outweigh all its bytes."""
 
 
 def reward_of(reward: str | Reward) -> Reward:

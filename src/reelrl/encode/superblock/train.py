@@ -62,7 +62,7 @@ class SuperblockTraining:
     state: str = "naive"
     reward: str = "psnr_gain"
     lambda_rd: float = 0.1
-    action: Literal["map", "features"] = "map"
+    action: Literal["map", "features", "map+time", "features+time"] = "map"
     weights: str | None = None
     normalise: bool = True
     target_kbps: float | None = None
