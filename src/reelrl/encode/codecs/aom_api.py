@@ -33,7 +33,7 @@ VBR, CBR, CONSTANT_QUALITY = 0, 1, 3
 FRAME_PACKET, STATISTICS_PACKET = 0, 1
 KEY_FLAG = 1
 DEFAULT_RDMULT = -1
-QP_MODEL = 1
+OBSERVER, QP_MODEL = 0, 1
 CPU_USED, AUTO_ALT_REF, CQ_LEVEL, AQ_MODE, SUPERBLOCK_SIZE, DELTAQ_MODE, EXTERNAL_RATE_CONTROL = (
     13,
     14,
@@ -44,6 +44,7 @@ CPU_USED, AUTO_ALT_REF, CQ_LEVEL, AQ_MODE, SUPERBLOCK_SIZE, DELTAQ_MODE, EXTERNA
     173,
 )
 GET_LAST_QUANTIZER_64 = 20
+GET_GOP_INFO = 174
 SUPERBLOCK_64 = 0
 STATISTICS_RECORD = 240
 """Bytes of one frame's first-pass statistics; one more record at the end sums them up."""
@@ -52,8 +53,15 @@ ffi: Any = cffi.FFI()
 ffi.cdef("""
 typedef struct { int q_index, rdmult; } Superblock;
 typedef struct { int q_index, rdmult; int *use_delta_q; Superblock *superblocks; } Decision;
-typedef struct { int type, pad; void *create, *statistics, *x16, *decide, *update, *x48, *x56, *x64, *destroy;
+typedef struct { int type, pad; void *create, *statistics, *tpl, *decide, *update, *key_frame, *gop, *rdmult, *destroy;
   void *model; } RateControl;
+typedef struct { int64_t bits; int q_index, pad; } Coded;
+typedef struct { int16_t row, column; int64_t source_sse, source_distortion, coded_sse, coded_distortion, intra_sse,
+  intra_distortion, compound_distortion[2], dependent_rate, dependent_distortion, prediction_error[7];
+  int32_t intra_cost, inter_cost, rates[5]; uint32_t motion[7]; int8_t references[2]; } TplBlock;
+typedef struct { int width, height, count; TplBlock *blocks; } TplFrame;
+typedef struct { int count; TplFrame *frames; } TplGop;
+typedef struct { int size, coding[250], display[250], layer[250]; } GopInfo;
 typedef struct { int kind, pad; void* data; size_t size; int64_t pts; unsigned long duration; uint32_t flags; } Packet;
 const char* aom_codec_version_str(void);
 const char* aom_codec_error(void* context);
