@@ -35,6 +35,7 @@ ENVIRONMENTS: dict[str, str] = {
     "reelrl/SuperblockQP-v0": "reelrl.encode.superblock.env:SuperblockQpEnv",
     "Av1Env-v0": "reelrl.encode.superblock.env:SuperblockQpEnv",
     "reelrl/MiniGopQP-v0": "reelrl.encode.minigop.env:MiniGopQpEnv",
+    "reelrl/FrameQP-v0": "reelrl.encode.frameqp.env:FrameQpEnv",
 }
 
 # One table per problem: a superblock map is no bitrate controller. All keep one contract (`make_controller`).
@@ -71,6 +72,10 @@ MINIGOP_CONTROLLERS: dict[str, str] = {
     "auto-boost": "reelrl.encode.minigop.controllers.rules:AutoBoost",
     "leaky-bucket": "reelrl.encode.minigop.controllers.leaky_bucket:LeakyBucket",
     "direct-search": "reelrl.encode.minigop.controllers.oracle:DirectSearch",
+}
+FRAME_CONTROLLERS: dict[str, str] = {
+    "own-quantisers": "reelrl.encode.frameqp.controllers.rules:OwnQuantisers",
+    "rate-model": "reelrl.encode.frameqp.controllers.rules:FrameRateModel",
 }
 
 # What the superblock environment observes.
@@ -159,6 +164,7 @@ TABLES: dict[str, Mapping[str, str]] = {
     "bitrate controller": BITRATE_CONTROLLERS,
     "superblock map": MAP_CONTROLLERS,
     "mini-GOP controller": MINIGOP_CONTROLLERS,
+    "frame controller": FRAME_CONTROLLERS,
     "state": STATES,
     "feed": FEEDS,
     "game": PLAYED,

@@ -31,6 +31,10 @@ def minigop(**changes: Any) -> Callable[[], dict[str, Any]]:
     return lambda: {"clips": "generated:street?size=128x96&frames=40", **changes}
 
 
+def frameqp(**changes: Any) -> Callable[[], dict[str, Any]]:
+    return lambda: {"clips": "generated:street?size=64x64&frames=20", **changes}
+
+
 def superblock(**changes: Any) -> Callable[[], dict[str, Any]]:
     return lambda: {"video_path": CLIP, **changes}
 
@@ -45,6 +49,8 @@ VARIANTS: list[tuple[str, Callable[[], dict[str, Any]]]] = [
     ("reelrl/SuperblockQP-v0", superblock(encoder=AOM, normalise=False, target_kbps=100)),
     ("reelrl/MiniGopQP-v0", minigop()),
     ("reelrl/MiniGopQP-v0", minigop(kbps=(50, 200), encoder=LOW_DELAY)),
+    ("reelrl/FrameQP-v0", frameqp()),
+    ("reelrl/FrameQP-v0", frameqp(kbps=(20, 80), guide="rate-model", keep_delta_q=False, gop_lengths=True)),
 ]
 """Every id, and the variants whose spaces or feedback differ."""
 

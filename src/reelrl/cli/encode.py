@@ -8,6 +8,7 @@ reel encode in.y4m -o out.mkv --crf 40                                   the bit
 reel encode long.mkv -o out.mkv --bitrate 900 --workers 8 --resume       go on with an encode that was stopped
 reel encode in.y4m -o out.mkv --target vmaf=93                           a quality in every scene, with hardly a probe
 reel encode in.y4m -o out.mkv --size 700MB                               a size
+reel encode in.y4m -o out.mkv --bitrate 500 --backend aom                libaom in two passes, frame by frame
 
 A policy is a controller's name, a run folder, a policy file or "package.module:Class". Output: .mkv .mp4 .webm .ivf.
 """
@@ -19,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import encode_target, options, output
+from reelrl.cli import encode_aom, encode_target, options, output
 from reelrl.cli.kept_parts import kept_parts
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import Progress, duration
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     goal.add_argument("--bitrate", type=float, metavar="KBPS", help="kbit/s to meet")
     goal.add_argument("--crf", type=float, metavar="QP", help="spend what the encoder alone spends at this quality")
     encode_target.add_arguments(parser, goal)
+    encode_aom.add_arguments(parser)
     add("--policy", metavar="WHAT", help="who decides (default rate-model; leaky-bucket in low delay)")
     add("--structure", choices=("random_access", "low_delay"), default="random_access", help="default random_access")
     add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
@@ -85,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     begin_s = time.monotonic()
     _check_output(Path(args.output))
     encode_target.check_arguments(args)
+    encode_aom.check_arguments(args)
     job, watch, carried = _job(args)
     # Before the first pass: a clip that is read and written at once would be lost.
     for path in (args.output, args.export_qpfile, args.export_zones, args.export_scenes):
@@ -94,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
         found["seconds"] = time.monotonic() - begin_s
         output.as_json(found) if args.json else encode_target.show(found)
         return 0
+    if args.backend == "aom":
+        return _by_libaom(job, args, watch, carried, begin_s)
     policy = args.policy or DEFAULTS[args.structure]
     encode = _by_parts if _takes_parts(policy, args, job.clip) else _in_one_piece
     facts: dict[str, Any] = {
@@ -108,6 +113,18 @@ def run(args: argparse.Namespace) -> int:
         # At the rate that was the target, not the one that was spent: both are then off by their own error.
         facts["compare"] = _compare(job, facts["target_kbps"], watch)
     output.as_json(facts) if args.json else _print(facts)
+    return 0
+
+
+def _by_libaom(job: EncodeJob, args: argparse.Namespace, watch: _ReadProgress, carried: Carried, begin_s: float) -> int:
+    settings = encode_aom.two_pass_settings(job.clip, args, job.settings.options)
+    kbps = job.kbps or 0.0  # `check_arguments` saw to it that there is one
+    facts: dict[str, Any] = {"output": args.output, "frames": job.clip.frame_count, "depth": job.clip.depth}
+    facts |= encode_aom.encode(job.clip, settings, kbps, carried, args, watch.phase)
+    facts["seconds"] = time.monotonic() - begin_s
+    if args.compare:
+        facts["compare"] = encode_aom.compare(job.clip, settings, kbps, watch.phase)
+    output.as_json(facts) if args.json else _print(facts, decided="frames")
     return 0
 
 
@@ -272,11 +289,11 @@ def _figures(encoded: Any, target_kbps: float) -> dict[str, Any]:
     }
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any], decided: str = "mini-GOPs") -> None:
     passes = "one pass" if facts["passes"] == 1 else f"{facts['passes']} passes"
     parts = f"{facts['parts']} parts" + (f", {facts['resumed']} from before" if facts["resumed"] else "")
     output.line(
-        "policy", facts["policy"], passes, parts, f"{len(facts['deltas'])} mini-GOPs", duration(facts["seconds"])
+        "policy", facts["policy"], passes, parts, f"{len(facts['deltas'])} {decided}", duration(facts["seconds"])
     )
     pictures = f"{facts['frames']} frames" + (" of 10 bits" if facts["depth"] == 10 else "")
     output.line("coded", facts["output"], pictures, *_shown(facts))
@@ -285,7 +302,8 @@ def _print(facts: dict[str, Any]) -> None:
     own = facts.get("compare")
     if own is None:
         return
-    output.line("alone", f"{own['mode']}, one pass", f"{facts['frames']} frames", *_shown(own))
+    alone = "one pass" if own["passes"] == 1 else f"{own['passes']} passes"
+    output.line("alone", f"{own['mode']}, {alone}", f"{facts['frames']} frames", *_shown(own))
     bytes_more = 100 * (facts["size_bytes"] / own["size_bytes"] - 1)
     output.line("differ", "", f"{facts['psnr_y'] - own['psnr_y']:+.2f} dB", f"{bytes_more:+.1f} % bytes")
     if abs(bytes_more) > FAIR_PERCENT:

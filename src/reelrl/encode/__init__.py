@@ -18,6 +18,7 @@ from reelrl.encode.codecs.worker import WorkerSession
 from reelrl.names import lazy
 
 if TYPE_CHECKING:
+    from reelrl.encode.frameqp.env import FrameQpEnv as FrameQpEnv
     from reelrl.encode.handshake.encoder_side import HandshakeEncoder as HandshakeEncoder
     from reelrl.encode.handshake.trainer_side import HandshakeSource as HandshakeSource
     from reelrl.encode.minigop.controllers.learned import load_minigop_controller as load_minigop_controller
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AbstractState": "superblock.states",
     "Av1GymEnv": "superblock.env",
+    "FrameQpEnv": "frameqp.env",
     "HandshakeEncoder": "handshake.encoder_side",
     "HandshakeSource": "handshake.trainer_side",
     "MiniGopFeedback": "minigop.protocols",

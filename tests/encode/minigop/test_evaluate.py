@@ -14,6 +14,7 @@ from reelrl.encode.codecs.decoding import decode
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.minigop.evaluate import (
+    ANCHORS,
     MiniGopContestant,
     MiniGopEvaluationPlan,
     RatePoint,
@@ -109,13 +110,13 @@ def test_quality_is_that_of_the_decoded_pictures() -> None:
 
 
 def test_everybody_is_compared_with_every_anchor_but_itself() -> None:
-    found = {(r.contestant, r.anchor) for r in clip_results(points(), "vbr", ["psnr_y"])}
+    found = {(r.contestant, r.anchor) for r in clip_results(points(), ANCHORS["vbr"], ["psnr_y"])}
     anchors = {"vbr1", "vbr2", "crf"}
     assert found == {(name, anchor) for name in anchors | {"replay"} for anchor in anchors if name != anchor}
 
 
 def test_a_verdict_names_its_anchor() -> None:
-    results = clip_results(points(), "vbr", ["psnr_y", "ssim_db"])
+    results = clip_results(points(), ANCHORS["vbr"], ["psnr_y", "ssim_db"])
     assert {(v.contestant, v.anchor) for v in verdicts(results)} == {(r.contestant, r.anchor) for r in results}
 
 

@@ -66,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
     # Asked for now, because a share of nobody's gain would be noticed only after the encodes.
     oracle = oracle_share.oracle_of(everyone, args.share_over) if args.share_over else ""
     points = minigop.encode_all(contestants, clips, plan, args.jobs)
-    results = minigop_summary.clip_results(points, plan.goal, plan.metrics, args.method)
+    results = minigop_summary.clip_results(points, minigop.ANCHORS[plan.goal], plan.metrics, args.method)
     summary = verdicts(results)
     uses = minigop_summary.rate_uses(everyone, points, plan.goal)
     warned = minigop_summary.warnings(everyone, uses, plan)
     facts = _facts(args, plan, clips, sum(point.seconds for point in points)) | {"warnings": warned}
-    text = minigop_summary.tables(summary, uses, plan.goal)
+    text = minigop_summary.tables(summary, uses, minigop.ANCHORS[plan.goal])
     if oracle:
         shares = oracle_share.shares(points, oracle, args.share_over, args.method)
         facts["shares"] = [share.record() for share in shares]

@@ -56,6 +56,7 @@ class SteeredEncode:
         self.answers: SimpleQueue[tuple[int, int | None] | None] = SimpleQueue()
         self.packets: list[Packet] = []
         self.coded: list[CodedFrame] = []
+        self.progress = 0  # frames handed over and calls made to end the stream
         self._frames, self._settings, self._statistics = frames, settings, statistics
         self._steered, self._keep_delta_q, self._patience_s = steered, keep_delta_q and steered, patience_s
         self._tracker = GopTracker()
@@ -98,6 +99,7 @@ class SteeredEncode:
             check_frame(frame, self._settings)
             self._sources[number] = frame
             self._limit_gop(context)
+            self.progress += 1
             context.encode(frame, number)
             self._take(context)
             number += 1
@@ -105,6 +107,7 @@ class SteeredEncode:
         while before != len(self.packets):
             before = len(self.packets)
             self._limit_gop(context)
+            self.progress += 1
             context.encode(None, 0)
             self._take(context)
         if len(self.packets) != number:

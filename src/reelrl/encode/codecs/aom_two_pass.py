@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
+from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING, Any, Self
 
@@ -95,14 +96,7 @@ class TwoPassSession:
         if self._closed:
             raise EncoderError("the session is closed; open another")
         if self._question is None and not self._ended:
-            try:
-                found = self._work.questions.get(timeout=self.settings.call_deadline_s)
-            except Empty:
-                self._give_up()
-                raise EncoderTimeout(
-                    f"libaom did not come to its next frame within {self.settings.call_deadline_s:g} s; the session "
-                    "is lost: raise deadline_s"
-                ) from None
+            found = self._next_question()
             if isinstance(found, BaseException):
                 self.close()
                 raise found
@@ -133,7 +127,22 @@ class TwoPassSession:
         self._closed = True
         _open_sessions.discard(self)
         self._work.answers.put(None)
-        self._thread.join(self.settings.call_deadline_s)
+        # A session that nobody holds may be collected on any thread, its own too.
+        if threading.current_thread() is not self._thread:
+            self._thread.join(self.settings.call_deadline_s)
+
+    def _next_question(self) -> FrameToCode | BaseException | None:
+        """What the encoder has to say; where it asks nothing the pass may be long: the deadline is for each frame."""
+        progress = -1
+        while progress != self._work.progress:
+            progress = self._work.progress
+            with suppress(Empty):
+                return self._work.questions.get(timeout=self.settings.call_deadline_s)
+        self._give_up()
+        raise EncoderTimeout(
+            f"libaom did not come to its next frame within {self.settings.call_deadline_s:g} s; the session is lost: "
+            "raise deadline_s"
+        )
 
     def _outlived(self) -> EncoderError:
         """Why the thread has ended while a question was open."""

@@ -88,8 +88,8 @@ class MiniGopQpEnv(SteppedSource[InProcessSource], EzPickle):
         if not videos:
             raise ConfigError("no clips; give at least one")
         self._videos = [video.name if isinstance(video, Clip) else str(video) for video in videos]
-        self._kbps = None if kbps is None else _checked_range("kbps", kbps)
-        self._qps = _checked_range("qps", qps)
+        self._kbps = None if kbps is None else checked_range("kbps", kbps)
+        self._qps = checked_range("qps", qps)
         self._options: dict[str, Any] = {"goal": goal, "feedback_lag": feedback_lag, "buffer_s": buffer_s}
         self._prepared = [Preparation(opened(video, max_frames), encoder) for video in videos]
         self._curves: dict[tuple[int, int], RdCurve] = {}
@@ -134,7 +134,8 @@ class MiniGopQpEnv(SteppedSource[InProcessSource], EzPickle):
         return self._prepared[number].kbps_at(int(self.np_random.integers(int(low), int(high) + 1)))
 
 
-def _checked_range(name: str, value: float | tuple[float, float]) -> tuple[float, float]:
+def checked_range(name: str, value: float | tuple[float, float]) -> tuple[float, float]:
+    """A range above zero; one number is a range of its own."""
     low, high = (value, value) if isinstance(value, int | float) else value
     if not 0 < low <= high < math.inf:
         raise ConfigError(f"{name} = {value}; give a number above zero, or a pair from low to high")

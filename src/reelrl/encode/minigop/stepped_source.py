@@ -136,12 +136,19 @@ class SteppedSource(gymnasium.Env[Observation, NDArray[np.float32]], Generic[Sou
 
 def checked_action(action: Any) -> float:
     """The one number of an action, within -1 to 1."""
-    values = np.asarray(action, np.float64).reshape(-1)
-    if values.shape != (1,):
-        raise ConfigError(f"the action has {values.size} entries; give one number from -1 to 1")
-    value = float(values[0])
-    if not math.isfinite(value):
-        raise InvalidStateError(f"the action is {value}; actions are finite")
-    if abs(value) > 1 + 1e-6:
-        raise ConfigError(f"the action is {value}; -1 to 1 is allowed")
+    (value,) = checked_actions(action, 1)
     return value
+
+
+def checked_actions(action: Any, size: int) -> list[float]:
+    """The numbers of an action, each within -1 to 1."""
+    values: list[float] = np.asarray(action, np.float64).reshape(-1).tolist()
+    if len(values) != size:
+        wanted = "one number" if size == 1 else f"{size} numbers"
+        raise ConfigError(f"the action has {len(values)} entries; give {wanted} from -1 to 1")
+    for value in values:
+        if not math.isfinite(value):
+            raise InvalidStateError(f"the action is {value}; actions are finite")
+        if abs(value) > 1 + 1e-6:
+            raise ConfigError(f"the action is {value}; -1 to 1 is allowed")
+    return values

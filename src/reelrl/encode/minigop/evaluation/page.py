@@ -1,4 +1,4 @@
-"""One HTML page about an evaluation of mini-GOP control: verdicts, rates, every clip, curves, the method."""
+"""One HTML page about an evaluation of bitrate control: verdicts, rates, every clip, curves, the method."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ def write_page(
     summary: Sequence[Verdict],
     uses: Sequence[RateUse],
     facts: dict[str, Any],
+    *,
+    kicker: str = "reel evaluate minigop",
+    method: str = _METHOD,
 ) -> None:
     """Everything on one page."""
     head, *rows = rate_rows(uses)
@@ -49,14 +52,14 @@ def write_page(
         _errors(points, uses),
         bd_page.clip_tables(results, titles),
         _curves(points, [use.contestant for use in uses]),
-        bd_page.method(_METHOD, summary, facts, hidden=("command", "warnings")),
+        bd_page.method(method, summary, facts, hidden=("command", "warnings")),
     ]
     # The headline is about controllers: not the encoder's own modes, nor (with a note) those that know the future.
     fair = {use.contestant for use in uses if use.contestant not in MODES and not use.note}
     first = [each for each in summary if each.anchor == facts["anchors"][0] and each.metric == "psnr_y"]
     headline, sure = bd_page.headline([each for each in first if each.contestant in fair] or first, results)
     scope = f"{len(facts['clips'])} clips at the rates of QPs {facts['qps']}, {facts['encoder']}."
-    write_atomic(path, page.page(headline, f"{sure} {scope}", body, kicker="reel evaluate minigop"))
+    write_atomic(path, page.page(headline, f"{sure} {scope}", body, kicker=kicker))
 
 
 def _warnings(notes: Sequence[str]) -> Html:

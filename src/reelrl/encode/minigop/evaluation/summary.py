@@ -51,15 +51,15 @@ class RateUse:
 
 
 def clip_results(
-    points: Sequence[RatePoint], goal: Goal, metrics: Sequence[str], method: Method = "pchip"
+    points: Sequence[RatePoint], anchors: Sequence[str], metrics: Sequence[str], method: Method = "pchip"
 ) -> list[ClipResult]:
-    """BD-rates of everybody against every anchor of the goal but itself, clip by clip."""
+    """BD-rates of everybody against every anchor but itself, clip by clip."""
     curves: dict[tuple[str, str], list[RatePoint]] = {}
     for point in points:
         curves.setdefault((point.contestant, point.clip), []).append(point)
     results = []
     for (name, clip), own in curves.items():
-        for anchor in ANCHORS[goal]:
+        for anchor in anchors:
             if name == anchor:
                 continue
             for metric in metrics:
@@ -74,7 +74,7 @@ def clip_results(
 
 def rate_uses(contestants: Sequence[MiniGopContestant], points: Sequence[RatePoint], goal: Goal) -> list[RateUse]:
     """One for each contestant, in their order."""
-    reference_s = sum(point.seconds for point in points if point.contestant == "crf")
+    reference_s = np.mean([point.seconds for point in points if point.contestant == "crf"])
     uses = []
     for contestant in contestants:
         own = [point for point in points if point.contestant == contestant.name]
@@ -96,7 +96,7 @@ def rate_uses(contestants: Sequence[MiniGopContestant], points: Sequence[RatePoi
                 far_off=float((np.abs(errors) > FAR_OFF_PERCENT).mean()) if has_target else None,
                 late=_late(own) if goal == "cbr" else None,
                 seconds=seconds / len(own),
-                slower=seconds / reference_s,
+                slower=float(seconds / len(own) / reference_s),
                 note=_note(contestant),
             )
         )
@@ -123,15 +123,19 @@ def warnings(
     return notes
 
 
-def tables(summary: Sequence[Verdict], uses: Sequence[RateUse], goal: Goal, metric: str = "psnr_y") -> str:
+def tables(summary: Sequence[Verdict], uses: Sequence[RateUse], anchors: Sequence[str], metric: str = "psnr_y") -> str:
     """The two tables people look for, as aligned text: BD-rates against each anchor, and how rates are met."""
+    return bd_table(summary, uses, anchors, metric) + "\n\n" + aligned(rate_rows(uses))
+
+
+def bd_table(summary: Sequence[Verdict], uses: Sequence[RateUse], anchors: Sequence[str], metric: str) -> str:
+    """BD-rates against each anchor by one metric."""
     by_name = {(each.contestant, each.anchor): each for each in summary if each.metric == metric}
-    anchors = ANCHORS[goal]
     rows = [["contestant", "passes", *(f"{metric} % vs {anchor}" for anchor in anchors)]]
     rows += [
         [use.contestant, use.passes, *(_against(by_name, use.contestant, anchor) for anchor in anchors)] for use in uses
     ]
-    return aligned(rows) + "\n\n" + aligned(rate_rows(uses))
+    return aligned(rows)
 
 
 def rate_rows(uses: Sequence[RateUse]) -> list[list[str]]:

@@ -1,0 +1,1 @@
+"""The quantiser of every frame that libaom codes in two passes: environment, rule, evaluation."""

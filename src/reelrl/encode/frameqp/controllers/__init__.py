@@ -1,0 +1,1 @@
+"""Who decides: rules and learned policies."""

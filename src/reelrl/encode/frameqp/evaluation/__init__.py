@@ -1,0 +1,1 @@
+"""How controllers of frames are judged: encodes of everybody, verdicts, the page."""

@@ -1,0 +1,1 @@
+"""Where questions come from: a clip, its probes, and the pass that asks."""
