@@ -112,6 +112,19 @@ def test_an_error_comes_in_its_turn_and_names_its_task(work: Executor) -> None:
     assert list(work.map(double, [4])) == [8]  # and the executor goes on
 
 
+def test_after_a_stop_what_is_under_way_is_finished_and_nothing_begun(work: Executor) -> None:
+    try:
+        records = work.map(double, range(2000))
+        some = [next(records)]
+        work.stop()
+        some += records
+        assert some == [2 * number for number in range(len(some))]
+        assert len(some) < 2000
+        assert list(work.map(double, [1])) == []
+    finally:
+        work.stopping = False  # others use it too
+
+
 def test_as_completed_gives_the_quick_ones_first(workers: Executor, tmp_path: Path) -> None:
     tasks = [(tmp_path / "done", wait) for wait in (True, False)]
     assert [wait for (_, wait), _ in workers.as_completed(one_after_the_other, tasks)] == [False, True]

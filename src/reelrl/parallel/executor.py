@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -26,7 +26,7 @@ from reelrl.errors import ConfigError, shown
 from reelrl.parallel.place import work_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from concurrent.futures import Future
 
 T = TypeVar("T")
@@ -94,17 +94,25 @@ class WaitingPlaces:
 class Executor(ABC):
     """Does tasks; a context manager whose end leaves nothing at work."""
 
+    stopping = False
+
     @abstractmethod
     def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
-        """Of every task, as they come. Tasks are begun in their order, and none after an error.
+        """Of every task, as they come. Tasks are begun in their order, and none after an error or `stop`.
 
         What is appended to `tasks` while outcomes are read is done too.
         """
 
+    def stop(self) -> None:
+        """Begin no more tasks; those under way are finished, and their records come. A signal handler may call it."""
+        self.stopping = True
+
     def close(self) -> None:  # noqa: B027 (there may be nothing to close)
         """End what is at work."""
 
-    def map(self, function: Callable[[T], R], tasks: Iterable[T], *, name: Callable[[T], str] = shown) -> Iterator[R]:
+    def map(
+        self, function: Callable[[T], R], tasks: Iterable[T], *, name: Callable[[T], str] = shown
+    ) -> Generator[R, None, None]:
         """The records in the order of the tasks; an error comes in its turn, so that it is the same for all jobs.
 
         `name` says in errors which task it was.
@@ -121,7 +129,7 @@ class Executor(ABC):
 
     def as_completed(
         self, function: Callable[[T], R], tasks: Iterable[T], *, name: Callable[[T], str] = shown
-    ) -> Iterator[tuple[T, R]]:
+    ) -> Generator[tuple[T, R], None, None]:
         """Each task with its record, as they come; the first error is raised at once."""
         listed = tasks if isinstance(tasks, list) else list(tasks)
         with closing(self.outcomes(function, listed)) as outcomes:
@@ -148,6 +156,8 @@ class InProcess(Executor):
 
     def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
         for index, task in enumerate(tasks):
+            if self.stopping:
+                return
             try:
                 outcome = TaskOutcome(index, function(task))
             except Exception as error:  # noqa: BLE001  `map` raises it in its turn
@@ -170,13 +180,19 @@ class Threads(Executor):
             while waiting or places:
                 while waiting:
                     place = waiting.popleft()
-                    places[self._pool.submit(function, tasks[place])] = place
+                    places[self._pool.submit(self._unless_stopped, function, tasks[place])] = place
                 for future in wait(places, return_when=FIRST_COMPLETED).done:
-                    error = future.exception()
-                    yield TaskOutcome(places.pop(future), None if error else future.result(), error)
+                    error, place = future.exception(), places.pop(future)
+                    if not isinstance(error, CancelledError):
+                        yield TaskOutcome(place, None if error else future.result(), error)
         finally:
             for future in places:
                 future.cancel()
+
+    def _unless_stopped(self, function: Callable[[Any], Any], task: Any) -> Any:
+        if self.stopping:
+            raise CancelledError
+        return function(task)
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -47,8 +47,8 @@ class RayCluster(Executor):
         waiting, lost, failed = WaitingPlaces(tasks), Counter[int](), False
         running: dict[Any, tuple[int, Parcel]] = {}
         try:
-            while running or (waiting and not failed):
-                while waiting and not failed and len(running) < self._room():
+            while running or (waiting and not failed and not self.stopping):
+                while waiting and not failed and not self.stopping and len(running) < self._room():
                     place = waiting.popleft()
                     try:
                         parcel = sender.pack(function, tasks[place])

@@ -42,8 +42,8 @@ class Workers(Executor):
             raise RuntimeError("this executor is in the middle of other tasks; finish those, or use a second one")
         waiting, lost, failed = WaitingPlaces(tasks), Counter[int](), False
         try:
-            while self._busy or (waiting and not failed):
-                while waiting and len(self._busy) < self.jobs and not failed:
+            while self._busy or (waiting and not failed and not self.stopping):
+                while waiting and len(self._busy) < self.jobs and not failed and not self.stopping:
                     # All are started before the first task is sent: a long message waits until its worker reads.
                     while len(self._idle) < min(self.jobs - len(self._busy), len(waiting)):
                         self._idle.append(_Worker(self.deadline_s))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.act.recording.collect import Collected
+    from reelrl.parallel import Executor
 
 
 def short(**changes: Any) -> RecordingSettings:
@@ -18,10 +19,16 @@ def short(**changes: Any) -> RecordingSettings:
     return RecordingSettings(**{"players": 2, "seconds": 4.0, "video": "lossless", **changes})
 
 
-def collect(folder: Path, matches: int = 1, scenario: str = "haunted_rooms", **changes: Any) -> list[Collected]:
+def collect(
+    folder: Path,
+    matches: int = 1,
+    scenario: str = "haunted_rooms",
+    work: Executor | None = None,
+    **changes: Any,
+) -> list[Collected]:
     """Bring a folder to so many matches on a map; what was added."""
     collection = Collection(folder, short(**changes))
     try:
-        return list(collection.collect(scenario, matches))
+        return list(collection.collect(scenario, matches, work))
     finally:
         collection.close()

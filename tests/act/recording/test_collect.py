@@ -15,10 +15,12 @@ from reelrl.act.location.frame_reader.labelled_frames import _across
 from reelrl.act.recording.collect import describe
 from reelrl.act.recording.labels import row_of
 from reelrl.act.recording.manifest import NAME, Manifest, MapEntry, MatchEntry, RecordingSettings
+from reelrl.act.recording.match_task import RecordingTask, record_match
 from reelrl.act.recording.reader import MatchData
 from reelrl.act.recording.roaming import RoamingTeam
 from reelrl.encode.file.av1_writer import KEY_INTERVAL
 from reelrl.errors import ConfigError, ContentError, RunError
+from reelrl.parallel import executor
 from tests.act.recording.recorded import collect, short
 
 if TYPE_CHECKING:
@@ -87,8 +89,10 @@ def test_views_and_labels_are_those_of_the_match(folder: Path) -> None:
     match.close()
 
 
-def test_the_same_seed_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
-    collect(tmp_path)
+def test_the_same_seed_gives_the_same_files_here_and_in_a_worker(folder: Path, tmp_path: Path) -> None:
+    with executor(2) as work:
+        collect(tmp_path, work=work)
+    assert sorted(path.name for path in (tmp_path / "matches").iterdir()) == ["haunted_rooms-0000"]
     assert MatchData.open(tmp_path).matches == MatchData.open(folder).matches
 
 
@@ -250,6 +254,13 @@ def test_a_folder_keeps_to_its_settings(own: Path, changes: dict[str, Any], word
 def test_settings_that_cannot_be_are_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         collect(tmp_path, **changes)
+
+
+def test_another_version_of_the_engine_plays_no_match(folder: Path, tmp_path: Path) -> None:
+    plan = MatchData.open(folder).map("haunted_rooms")
+    task = RecordingTask("haunted_rooms-0000", 0, "haunted_rooms", plan, short(), 0, tmp_path, engine="0.9")
+    with pytest.raises(ConfigError, match=r"ViZDoom is .* on this machine and 0\.9 where the matches are collected"):
+        record_match(task)
 
 
 def test_a_map_that_is_not_there_is_refused(tmp_path: Path) -> None:

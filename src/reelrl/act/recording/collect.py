@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
-import threading
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reelrl import seeding
+from reelrl.act.doom.scenarios import find as scenarios
 from reelrl.act.recording import manifest as manifests
 from reelrl.act.recording.labels import Labels
 from reelrl.act.recording.manifest import FileFacts, Manifest, MapEntry, MatchEntry
 from reelrl.act.recording.maps import MapPlan
-from reelrl.act.recording.one_match import ASIDE, record
+from reelrl.act.recording.match_task import RecordingTask, engine_version, record_match
 from reelrl.act.recording.survey import plain_name, survey
 from reelrl.content.pictures import save_png
-from reelrl.errors import ConfigError, GameError
-from reelrl.parallel import executor
+from reelrl.errors import ConfigError
+from reelrl.parallel import InProcess
 from reelrl.storage.files import writable_folder, write_atomic
 from reelrl.storage.locks import FolderLock
 from reelrl.storage.regular_files import own_folder, own_path, read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from reelrl.act.recording.manifest import RecordingSettings
-
-
-_TRIES = 2
+    from reelrl.act.recording.match_task import FreshRecording
+    from reelrl.parallel import Executor
+ASIDE = ".unfinished-"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +62,6 @@ class Collection:
         except BaseException:
             self.close()
             raise
-        self._halt = threading.Event()  # matches in the making end at their next row
-        self._stop = threading.Event()  # no more are begun
-
-    def stop(self) -> None:
-        """Begin no more matches; those in the making are finished and kept."""
-        self._stop.set()
 
     def close(self) -> None:
         self._lock.release()
@@ -75,50 +71,48 @@ class Collection:
         there = {entry.id for entry in self.manifest.matches}
         return [number for number in range(matches) if _match_id(plain_name(scenario), number) not in there]
 
-    def collect(self, scenario: str, matches: int, jobs: int = 1) -> Iterator[Collected]:
-        """Add what is missing of so many matches on a map; gives each as it is complete."""
+    def collect(self, scenario: str, matches: int, work: Executor | None = None) -> Generator[Collected, None, None]:
+        """Add what is missing of so many matches on a map; gives each as it is complete.
+
+        Close the iterator when it is left early, so that nothing of it is at work any more. After `work.stop()` no
+        more matches are begun; those being played are finished and added.
+        """
         self.manifest.settings.match(scenario)  # refuses what no match can be
         numbers = self.missing(scenario, matches)
         if not numbers:
             return
         plan = self._map(scenario)
-        tasks = [(scenario, plan, number) for number in numbers]
-        # Threads: a match is played by engines in processes of their own, and `stop` must reach those under way.
-        with executor(jobs, threads=True) as work:
-            try:
-                for _, collected in work.as_completed(self._record, tasks, name=lambda task: f"match {task[2]}"):
-                    if collected is not None:
-                        self.manifest.add(collected.entry)
-                        self.manifest.write(self.folder)
-                        yield collected
-            except BaseException:
-                # Nobody waits for a match to be played to its end after an error or a second Ctrl+C.
-                self._stop.set()
-                self._halt.set()
-                raise
+        aside = writable_folder(own_folder(self.folder / "matches") / f"{ASIDE}{secrets.token_hex(8)}").absolute()
+        tasks = [self._task(scenario, plan, number, aside) for number in numbers]
+        try:
+            played = (work or InProcess()).as_completed(record_match, tasks, name=lambda task: f"match {task.name}")
+            with closing(played):
+                for task, recorded in played:
+                    yield self._added(task, recorded)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
-    def _record(self, task: tuple[str, MapPlan, int]) -> Collected | None:
-        scenario, plan, number = task
-        if self._stop.is_set():
-            return None
-        name = _match_id(plan.name, number)
-        seed = seeding.seed_for(self.manifest.settings.seed, "match", plan.name, number)
-        folder = self.folder / "matches" / name
-        lost: list[str] = []
-        while True:
-            try:
-                labels, files = record(folder, scenario, plan, self.manifest.settings, seed, self._halt.is_set)
-                break
-            except GameError as error:
-                # One engine in thousands crashes; that must not end a night's collection.
-                lost.append(str(error))
-                if len(lost) == _TRIES or self._halt.is_set():
-                    raise GameError(
-                        f"match {name} failed {len(lost)} times, finished ones are kept: {error}"
-                    ) from error
-        split = self.manifest.split_of(plan.name, number)
-        paths = {f"matches/{name}/{file}": facts for file, facts in files.items()}
-        return Collected(MatchEntry(name, plan.name, split, seed, len(labels), paths), labels, plan, tuple(lost))
+    def _task(self, scenario: str, plan: MapPlan, number: int, aside: Path) -> RecordingTask:
+        return RecordingTask(
+            name=_match_id(plan.name, number),
+            number=number,
+            scenario=scenarios.absolute(scenario),
+            plan=plan,
+            settings=self.manifest.settings,
+            seed=seeding.seed_for(self.manifest.settings.seed, "match", plan.name, number),
+            aside=aside,
+            engine=engine_version(),
+        )
+
+    def _added(self, task: RecordingTask, recorded: FreshRecording) -> Collected:
+        recorded.move_to(self.folder / "matches" / task.name, task.aside)
+        paths = {f"matches/{task.name}/{file}": facts for file, facts in recorded.files.items()}
+        map_name, labels = task.plan.name, recorded.labels
+        split = self.manifest.split_of(map_name, task.number)
+        entry = MatchEntry(task.name, map_name, split, task.seed, len(labels), paths)
+        self.manifest.add(entry)
+        self.manifest.write(self.folder)
+        return Collected(entry, labels, task.plan, recorded.lost)
 
     def _map(self, scenario: str) -> MapPlan:
         """The plan of a map, measured when it is first played on."""

@@ -1,11 +1,7 @@
-"""One match, played by a roaming team and written to a folder of its own: a video per player, and the labels.
-
-The folder appears under its name when everything in it is complete.
-"""
+"""One match, played by a roaming team and written to a folder of its own: a video per player, and the labels."""
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from contextlib import ExitStack
 from fractions import Fraction
@@ -21,47 +17,36 @@ from reelrl.names import VIDEO_WRITERS, resolve
 from reelrl.storage.files import explain_os_error, sync_file, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from reelrl.act.recording.labels import Labels, MatchRow
     from reelrl.act.recording.manifest import RecordingSettings
     from reelrl.act.recording.maps import MapPlan
 
-ASIDE = ".unfinished-"
 _WARM_UP_S = 4.0  # nobody is recorded where matches begin, which is always the same
 
 
 def record(
-    folder: Path,
-    scenario: str,
-    plan: MapPlan,
-    settings: RecordingSettings,
-    seed: int,
-    halted: Callable[[], bool] = lambda: False,
+    folder: Path, scenario: str, plan: MapPlan, settings: RecordingSettings, seed: int
 ) -> tuple[Labels, dict[str, FileFacts]]:
-    """Play a match into `folder`; returns its labels and files by name. `halted` is asked at every row."""
-    aside = folder.with_name(f"{ASIDE}{folder.name}-{secrets.token_hex(4)}")
+    """Play a match into a new folder, which is gone again if that fails; returns its labels and files by name."""
     try:
-        aside.mkdir(parents=True)
-        labels = _play(aside, scenario, plan, settings, seed, halted)
-        (aside / LABELS).write_bytes(labels.to_bytes())
-        files = {path.name: FileFacts.of(path) for path in sorted(aside.iterdir())}
+        folder.mkdir()
+        labels = _play(folder, scenario, plan, settings, seed)
+        (folder / LABELS).write_bytes(labels.to_bytes())
+        files = {path.name: FileFacts.of(path) for path in sorted(folder.iterdir())}
         for name in files:
-            sync_file(aside / name)
-        sync_folder(aside)
-        aside.rename(folder)
-        sync_folder(folder.parent)
-    except OSError as error:
-        raise ContentError(explain_os_error(error, folder, "write")) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+            sync_file(folder / name)
+        sync_folder(folder)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise ContentError(explain_os_error(error, folder, "write")) from error
+        raise
     return labels, files
 
 
-def _play(
-    folder: Path, scenario: str, plan: MapPlan, settings: RecordingSettings, seed: int, halted: Callable[[], bool]
-) -> Labels:
+def _play(folder: Path, scenario: str, plan: MapPlan, settings: RecordingSettings, seed: int) -> Labels:
     config = settings.match(scenario)
     height, width = config.picture_size
     team = RoamingTeam(plan, settings.players, seed)
@@ -77,8 +62,6 @@ def _play(
         ]
         before = int(_WARM_UP_S * TICRATE / settings.skip)
         for number in range(before + settings.rows):
-            if halted():
-                raise GameError("the match was stopped")
             row = row_of(match.facts, match.sightings)
             if number >= before:
                 rows.append(row)

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--resolution", default="RES_256X192", metavar="NAME", help="of the views (default RES_256X192)")
     add("--video", default="av1", help="av1 (small) or lossless (bit for bit) (default av1)")
-    options.add_workers(parser, 1, "matches played at the same time", cluster=False)
+    options.add_workers(parser, 1, "matches played at the same time")
     add("--check", metavar="DATA", help="read a folder instead, and compare every file with its checksum")
     options.add_seed(parser)
 
@@ -60,23 +60,28 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
     from reelrl.act.doom.scenarios import find as scenario
     from reelrl.act.recording.collect import Collection, describe
     from reelrl.cli.main import DONE, INTERRUPTED
+    from reelrl.parallel import executor
     from reelrl.runs.interrupts import first_interrupt_asks
 
     # Wrong usage is told before a folder is made.
     settings.match(args.map)
     scenario.require(args.map)
     start_s = time.monotonic()
-    with closing(Collection(args.output, settings)) as collection:
+    with executor(args.jobs, restarts=2) as work, closing(Collection(args.output, settings)) as collection:
         missing = len(collection.missing(args.map, args.matches))
         output.line("data", args.output, f"map {args.map}", f"{args.matches - missing} of {args.matches} matches there")
         collected = []
 
         def stop() -> None:
-            collection.stop()
+            work.stop()
             output.line("stop", "after the matches being played", "Ctrl+C again ends at once")
 
-        with Progress("match", missing, unit="matches") as progress, first_interrupt_asks(stop):
-            for each in collection.collect(args.map, args.matches, args.jobs):
+        with (
+            Progress("match", missing, unit="matches") as progress,
+            first_interrupt_asks(stop),
+            closing(collection.collect(args.map, args.matches, work)) as matches,
+        ):
+            for each in matches:
                 collected.append(each)
                 progress.update(1)
                 for reason in each.lost:

@@ -30,6 +30,12 @@ def require(name: str) -> None:
         _checked(name)
 
 
+def absolute(name: str) -> str:
+    """The scenario as a process with another working folder finds it."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if name not in OURS and path.is_file() else name
+
+
 def _checked(name: str) -> Path:
     path = _find(name)
     if path.parent != _scenarios_of_vizdoom().resolve():
