@@ -122,6 +122,7 @@ VIDEO_WRITERS: dict[str, str] = {
 # What a machine must have in common with another one for both to make the same bytes: functions without arguments.
 MACHINE_FACTS: dict[str, str] = {
     "encoders": "reelrl.encode.codecs.machine_facts:encoder_facts",
+    "vmaf": "reelrl.content.quality:vmaf_facts",
 }
 
 # Where modules lay that files of version 0.1 may name (`state: reelrl.encode.states:NaiveState`).

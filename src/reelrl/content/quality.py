@@ -185,6 +185,15 @@ def vmaf_program() -> str:
     return program
 
 
+def vmaf_facts() -> dict[str, str]:
+    """Which program scores VMAF on this machine: another one may give other figures."""
+    try:
+        told = subprocess.run([vmaf_program(), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (MissingExtra, ContentError, OSError, subprocess.TimeoutExpired):
+        return {"vmaf": "missing"}
+    return {"vmaf": " ".join(told.stdout.split()[:3])}
+
+
 @cache
 def _has_libvmaf(program: str) -> bool:
     try:

@@ -3,6 +3,7 @@
 reel evaluate target runs/0007                  probes and encodes are made for it, every frame is scored
 reel evaluate target runs/0007 --measured       read off the curves of the run instead: seconds, and near enough to tune
 reel evaluate target runs/0007 --preset 8 --targets 2
+reel evaluate target runs/0007 --ray auto       sources side by side on a cluster
 
 RUN is of `reel train target`: its scenes are judged, and the model is fitted anew for each source, without it. Writes
 scenes.csv and summary.json.
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", default="vmaf", metavar="METRIC[,POOL]", help="what is to be met (default vmaf)")
     add("--targets", type=int, default=1, metavar="N", help="of each scene and preset, from 70 to 97 (default 1)")
     add("--out", default="evaluation-target", metavar="FOLDER", help="default evaluation-target")
+    options.add_workers(parser)
     options.add_json(parser)
 
 
@@ -38,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.target.goal import QualityTarget
     from reelrl.encode.target.train import TargetTraining, read_lessons
     from reelrl.errors import ConfigError
+    from reelrl.parallel import executor
     from reelrl.report import records
     from reelrl.runs.folder import RunFolder
     from reelrl.runs.progress import Progress
@@ -62,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
         encode_references=args.encode_references,
     )
     outcomes = []
-    with Progress("judge", unit="searches") as progress:
-        for outcome in judge(lessons, plan, _laboratory(settings, lessons, measured=args.measured)):
+    laboratory = _laboratory(settings, lessons, measured=args.measured)
+    with Progress("judge", unit="searches") as progress, executor(args.jobs) as work:
+        for outcome in judge(lessons, plan, laboratory, work=work):
             outcomes.append(outcome)
             progress.update()
     rows = summary(outcomes, QualityTarget(metric, 90 if metric == "vmaf" else 40, plan.pool).near)

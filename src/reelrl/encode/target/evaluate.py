@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,18 @@ import numpy as np
 from reelrl.encode.target import references
 from reelrl.encode.target.fit import CurveFitSettings, fitted
 from reelrl.encode.target.goal import QualityTarget
-from reelrl.encode.target.laboratory import MeasuredCurves
-from reelrl.encode.target.lessons import BITS
-from reelrl.encode.target.model import FileBelief
+from reelrl.encode.target.laboratory import Laboratory, MeasuredCurves
+from reelrl.encode.target.lessons import BITS, Lesson
+from reelrl.encode.target.model import FigureModel, FileBelief
 from reelrl.encode.target.probe import cost
 from reelrl.encode.target.search import SceneSearch, SearchRules
+from reelrl.parallel import InProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from reelrl.encode.target.laboratory import Laboratory
-    from reelrl.encode.target.lessons import CurvePoint, Lesson
-    from reelrl.encode.target.model import FigureModel
+    from reelrl.encode.target.lessons import CurvePoint
+    from reelrl.parallel import Executor
 
 MODEL = "model"
 REFERENCES = {"interpolated": references.interpolated, "four-probes": references.four_probes}
@@ -86,13 +87,34 @@ class SearchOutcome:
         return self.got - self.target
 
 
-def models_without(lessons: Sequence[Lesson], plan: TargetPlan) -> dict[str, dict[str, FigureModel]]:
+@dataclass(frozen=True)
+class SourceTask:
+    """The scenes of one source by one preset: a task for `reelrl.parallel`.
+
+    numbered  its lessons with their places among all
+    models    fitted to all other sources
+    """
+
+    source: str
+    preset: int
+    numbered: tuple[tuple[int, Lesson], ...]
+    models: Mapping[str, FigureModel]
+    plan: TargetPlan
+    laboratory: Laboratory
+
+
+def models_without(
+    lessons: Sequence[Lesson], plan: TargetPlan, work: Executor | None = None
+) -> dict[str, dict[str, FigureModel]]:
     """By source: the models that are fitted to all others."""
-    figures = (f"{plan.metric}.{plan.pool}", BITS)
-    return {
-        source: {name: fitted(name, [each for each in lessons if each.source != source], plan.fit) for name in figures}
-        for source in sorted({lesson.source for lesson in lessons if plan.judges(lesson)})
-    }
+    sources = sorted({lesson.source for lesson in lessons if plan.judges(lesson)})
+    tasks = [([each for each in lessons if each.source != source], plan) for source in sources]
+    return dict(zip(sources, (work or InProcess()).map(_fit, tasks, name=lambda _: "a fit"), strict=True))
+
+
+def _fit(task: tuple[list[Lesson], TargetPlan]) -> dict[str, FigureModel]:
+    lessons, plan = task
+    return {name: fitted(name, lessons, plan.fit) for name in (f"{plan.metric}.{plan.pool}", BITS)}
 
 
 def judge(
@@ -100,25 +122,38 @@ def judge(
     plan: TargetPlan,
     laboratory: Laboratory,
     models: Mapping[str, Mapping[str, FigureModel]] | None = None,
+    work: Executor | None = None,
 ) -> Iterator[SearchOutcome]:
     """All searchers on all scenes; `models` are those of `models_without`, fitted anew for each source.
 
     The model gets its answers from `laboratory`, and so do the references where the plan says so; else they read theirs
     off the curves that are known of the scene by then, which flatters them: every answer is that of the whole scene.
     """
-    for source, known in (models or models_without(lessons, plan)).items():
-        for preset in plan.presets:
-            files = {name: FileBelief(model) for name, model in known.items()}
-            judged = [each for each in lessons if each.source == source and plan.judges(each)]
-            for place, lesson in enumerate(judged):
-                for target in targets_of(lesson, preset, plan, list(lessons).index(lesson)):
-                    outcome, final = _by_model(lesson, place, preset, target, plan, files, laboratory)
-                    yield outcome
-                    answers, measured = laboratory, lesson
-                    if not plan.encode_references:
-                        answers, measured = MeasuredCurves(), with_point(lesson, final)
-                    for name, searcher in REFERENCES.items():
-                        yield _by_reference(name, searcher, measured, preset, target, answers)
+    work = work or InProcess()
+    numbered = list(enumerate(lessons))
+    tasks = []
+    for source, known in (models or models_without(lessons, plan, work)).items():
+        judged = tuple((n, each) for n, each in numbered if each.source == source and plan.judges(each))
+        answers = laboratory.of_scenes([each.name for _, each in judged])
+        tasks += [SourceTask(source, preset, judged, known, plan, answers) for preset in plan.presets]
+    for outcomes in work.map(judge_source, tasks, name=lambda task: f"{task.source}, preset {task.preset}"):
+        yield from outcomes
+
+
+def judge_source(task: SourceTask) -> list[SearchOutcome]:
+    """Scene after scene, as in a file: each teaches the model of those that follow."""
+    plan, preset, outcomes = task.plan, task.preset, []
+    files = {name: FileBelief(model) for name, model in task.models.items()}
+    for place, (number, lesson) in enumerate(task.numbered):
+        for target in targets_of(lesson, preset, plan, number):
+            outcome, final = _by_model(lesson, place, preset, target, plan, files, task.laboratory)
+            outcomes.append(outcome)
+            answers, measured = task.laboratory, lesson
+            if not plan.encode_references:
+                answers, measured = MeasuredCurves(), with_point(lesson, final)
+            for name, searcher in REFERENCES.items():
+                outcomes.append(_by_reference(name, searcher, measured, preset, target, answers))
+    return outcomes
 
 
 def targets_of(lesson: Lesson, preset: int, plan: TargetPlan, number: int) -> list[QualityTarget]:

@@ -17,7 +17,7 @@ from reelrl.encode.target.search import CHECK_DOUBT
 from reelrl.encode.target.spline import spline_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from reelrl.content.clip import Clip
 
@@ -31,6 +31,10 @@ class Laboratory(Protocol):
 
     def check(self, lesson: Lesson, preset: int, crf: float, metric: str) -> CurvePoint:
         """A few frames of a finished encode: its `encode_cpu_s` is what decoding it takes."""
+        ...
+
+    def of_scenes(self, names: Sequence[str]) -> Laboratory:
+        """The same for these scenes alone: what travels with their tasks."""
         ...
 
 
@@ -70,6 +74,9 @@ class MeasuredCurves:
         read = {name: value + (error * near if name != BITS else 0) for name, value in point.figures.items()}
         return replace(point, figures=read)
 
+    def of_scenes(self, names: Sequence[str]) -> Laboratory:  # noqa: ARG002 - curves are the lessons' own
+        return self
+
     def _read(self, lesson: Lesson, encoder: str, crf: float, metric: str) -> CurvePoint:
         points = [point for point in lesson.points if point.encoder == encoder]
         names = [name for name in points[0].figures if name.partition(".")[0] in (metric, "bits")]
@@ -101,6 +108,9 @@ class RealEncodes:
         chosen: dict[str, Any] = {metric: encode.scores(metric)[list(frames_to_check(scene.frame_count))]}
         few = replace(encode, **chosen)
         return _as_check(point_of(str(preset), crf, few, settings, (metric,)), lesson)
+
+    def of_scenes(self, names: Sequence[str]) -> Laboratory:
+        return RealEncodes({name: self._scenes[name] for name in names})
 
     def _scene(self, lesson: Lesson) -> Clip:
         if self._held is None or self._held[0] != lesson.name:

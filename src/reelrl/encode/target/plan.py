@@ -9,13 +9,17 @@ the most, and a long file seldom waits for the last part of a round.
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from reelrl.content.clip import Clip
 from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.parts.away import SentPart
 from reelrl.encode.parts.coding import CodedPart, PartTask, code_part, finished
 from reelrl.encode.parts.cuts import VideoPart
 from reelrl.encode.parts.folder import part_file
@@ -28,6 +32,8 @@ from reelrl.encode.target.scene_features import pair_places, scene_features
 from reelrl.encode.target.scores import frame_scores, pooled
 from reelrl.encode.target.search import SceneDecision, SceneSearch, SearchRules
 from reelrl.errors import ConfigError
+from reelrl.storage.regular_files import read_regular
+from reelrl.storage.travelling_file import TravellingFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +50,7 @@ class MeetTask:
 
     content  what its pictures are named by in `folder`, where coded parts go
     files    what earlier parts of the same file taught, by figure
+    there    files of `folder` from an earlier time that may be of this part, by name, for machines that do not see it
     """
 
     clip: Clip
@@ -55,6 +62,7 @@ class MeetTask:
     files: Mapping[str, FileBelief]
     rules: SearchRules
     max_kbps: float | None
+    there: tuple[tuple[str, TravellingFile], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,18 @@ class MetPart:
     found: bool
 
 
+@dataclass(frozen=True)
+class SentMetPart:
+    """A part that was met, and the files of it that its folder does not have yet."""
+
+    met: MetPart
+    files: dict[str, bytes]
+
+    def received(self) -> MetPart:
+        SentPart(self.met.coded, self.files).received()
+        return self.met
+
+
 def meet_parts(
     tasks: Sequence[MeetTask],
     models: Mapping[str, FigureModel],
@@ -83,17 +103,51 @@ def meet_parts(
     if figure not in models:
         raise ConfigError(f"the model knows nothing of {figure}; it knows {', '.join(sorted(models))}")
     files = {name: FileBelief(models[name]) for name in (figure, BITS)}
+    there = _files_by_part(tasks[0].folder)
+    tasks = [replace(task, there=there.get(task.part.number, ())) for task in tasks]
     met: list[MetPart] = []
     while len(met) < len(tasks):
         start = len(met)
         informed = [replace(task, files=files) for task in tasks[start : start + max(FIRST_ROUND, start)]]
-        for part in work.map(meet_part, informed, name=lambda task: f"frames {task.part.first} to {task.part.end - 1}"):
-            met.append(part)
-            moved(part)
+        for sent in work.map(meet_anywhere, informed, name=_frames):
+            met.append(sent.received())
+            moved(met[-1])
         for part in met[start:]:
             for name, file in files.items():
                 file.learn(part.beliefs[name])
     return met
+
+
+def _files_by_part(folder: Path) -> dict[int, tuple[tuple[str, TravellingFile], ...]]:
+    """What an encode that was stopped has left, by the number of the part; what cannot be read is nobody's."""
+    found: dict[int, tuple[tuple[str, TravellingFile], ...]] = {}
+    for facts in sorted(folder.glob("[!.]*.json")):
+        try:
+            number = int(json.loads(read_regular(facts))["number"])
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+        pair = [(path.name, TravellingFile(path)) for path in (facts.with_suffix(".ivf"), facts) if path.is_file()]
+        found[number] = (*found.get(number, ()), *pair)
+    return found
+
+
+def _frames(task: MeetTask) -> str:
+    return f"frames {task.part.first} to {task.part.end - 1}"
+
+
+def meet_anywhere(task: MeetTask) -> SentMetPart:
+    """Meet a part in its folder or, where that is not seen, in one of this machine's own."""
+    if task.folder.is_dir():
+        return SentMetPart(meet_part(task), {})
+    with TemporaryDirectory(prefix="reelrl-") as own:
+        folder = Path(own)
+        for name, file in task.there:
+            shutil.copy(file, folder / name)
+        before = set(folder.iterdir())
+        met = meet_part(replace(task, folder=folder))
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path not in before}
+    home = task.folder / Path(met.coded.file).name
+    return SentMetPart(replace(met, coded=replace(met.coded, file=str(home))), files)
 
 
 def meet_part(task: MeetTask) -> MetPart:
