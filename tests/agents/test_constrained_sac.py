@@ -17,7 +17,8 @@ from hypothesis.strategies import floats, lists, sampled_from
 
 from reelrl.agents.checkpointing import export, restore
 from reelrl.agents.constrained_sac import ConstrainedSac, Multipliers, MultiplierTerms, costs_of
-from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
+from reelrl.agents.episodic import OneAtATime, SacSettings, acting, actor_policy, learn_episode, make_sac
+from reelrl.agents.rollouts import play_episode
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.runs import policy_file
 from reelrl.runs.folder import Run, RunFolder
@@ -153,6 +154,24 @@ def test_the_policy_file_acts_as_the_actor_does_for_less_time(tmp_path: Path) ->
         model.predict(each, deterministic=True)
     assert by_file_s < time.thread_time() - started_s - by_file_s
     np.testing.assert_allclose(np.stack(acted), expected, atol=1e-6)
+
+
+def test_rollouts_draw_as_the_actor_does_and_follow_from_the_seed_alone() -> None:
+    model = make_allowance(0)
+    for number in range(6):
+        learn_episode(model, 1.0, seed=number, options={})
+    actor, rng, seen = acting(model), np.random.default_rng(0), np.array([0.3, 0.8], np.float32)
+    assert actor.random_steps == 0
+    drawn = np.arctanh([actor.draw(seen, rng).item() for _ in range(4000)])
+    mean, log_std, _ = model.actor.get_action_dist_params(torch.from_numpy(seen[None]))
+    deviation = float(log_std.exp().item())
+    assert drawn.mean() == pytest.approx(mean.item(), abs=4 * deviation / 4000**0.5)
+    assert drawn.std() == pytest.approx(deviation, rel=0.05)
+    first, again = (play_episode(Allowance(), actor, seed=5, options={}) for _ in range(2))
+    assert np.array_equal(first.actions, again.actions)
+    assert first.rewards == again.rewards
+    other = play_episode(Allowance(), actor, seed=6, options={})
+    assert not np.array_equal(first.actions, other.actions)
 
 
 def test_a_checkpoint_of_another_learner_is_refused() -> None:

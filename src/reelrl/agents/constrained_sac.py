@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
+    from reelrl.agents.rollouts import Trajectory
+
 
 @dataclass(frozen=True, kw_only=True)
 class MultiplierTerms:
@@ -211,9 +213,30 @@ class ConstrainedSac(SAC):  # type: ignore[misc]
         if self.num_timesteps <= self.learning_starts:
             return  # random actions say nothing about what the policy costs
         for env, (done, info) in enumerate(zip(dones, infos, strict=True)):
-            self.multipliers.spend(env, costs_of(info, len(self.limits)))
-            if done or info.get("gop_end", False):
-                self._log_gop(self.multipliers.end_gop(env))
+            self._spend(env, done, info)
+
+    def remember(self, played: Trajectory) -> None:
+        """Take in an episode that was played elsewhere, as if this learner had played it."""
+        last = len(played.actions) - 1
+        for number, (reward, info) in enumerate(played.steps):
+            self.num_timesteps += 1
+            cut = number == last and not played.terminated
+            seen = played.observations[number : number + 2, None]
+            self.replay_buffer.add(
+                seen[0],
+                seen[1],
+                played.actions[number, None],
+                np.array([reward]),
+                np.array([number == last]),
+                [{**info, "TimeLimit.truncated": cut}],
+            )
+            if number >= played.random_steps:
+                self._spend(0, number == last, info)
+
+    def _spend(self, env: int, done: bool, info: dict[str, Any]) -> None:
+        self.multipliers.spend(env, costs_of(info, len(self.limits)))
+        if done or info.get("gop_end", False):
+            self._log_gop(self.multipliers.end_gop(env))
 
     def _log_gop(self, costs: Tensor) -> None:
         for index, (cost, price) in enumerate(zip(costs.tolist(), self.multipliers.value.tolist(), strict=True)):

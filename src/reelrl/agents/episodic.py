@@ -3,7 +3,13 @@
     env = OneAtATime(make_env())
     model = make_sac(settings, env, seed=0)
     for number in range(episodes):
-        steps = learn_episode(model, seed=seed_for(0, "episode", number), options={"clip": number})
+        steps = learn_episode(model, updates, seed=seed_for(0, "episode", number), options={"clip": number})
+
+or, with episodes played side by side (`rollouts`):
+
+    actor = acting(model)
+    for played in work.map(play, [task_of(number, actor) for number in range(8)]):
+        learn_from(model, played, updates)
 
 Between two episodes nothing is under way: a checkpoint needs the learner and the number of the next episode, and what
 the episode will be follows from that number.
@@ -16,17 +22,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from reelrl.agents.constrained_sac import ConstrainedSac, MultiplierTerms
+from reelrl.agents.rollouts import SacActor, play_episode
 from reelrl.errors import ConfigError
 from reelrl.runs.policy_file import Policy
 from reelrl.seeding import seed_for
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+    from reelrl.agents.rollouts import Layer, Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,36 +113,38 @@ def learn_episode(
     model: ConstrainedSac, updates: float, *, seed: int, options: dict[str, Any]
 ) -> list[tuple[float, dict[str, Any]]]:
     """Play one episode and learn from it; returns the reward and `info` of each step."""
-    model.env.seed(seed)
-    model.env.set_options(options)
-    model._last_obs = None  # makes `learn` reset
-    log = _StepLog()
-    try:
-        model.learn(1, callback=log, log_interval=None, reset_num_timesteps=False)
-    finally:
-        model._last_obs = None
+    played = play_episode(model.env.envs[0], acting(model), seed=seed, options=options)
+    learn_from(model, played, updates)
+    return played.steps
+
+
+def acting(model: ConstrainedSac) -> SacActor:
+    """The learner's actor as it is now, to be played with elsewhere."""
+    return SacActor(
+        [_arrays(module) for module in model.actor.latent_pi if isinstance(module, torch.nn.Linear)],
+        _arrays(model.actor.mu),
+        _arrays(model.actor.log_std),
+        model.action_space.low.ravel(),
+        model.action_space.high.ravel(),
+        random_steps=max(model.learning_starts - model.num_timesteps, 0),
+    )
+
+
+def learn_from(model: ConstrainedSac, played: Trajectory, updates: float) -> None:
+    """Remember an episode, and learn from it and from those before it."""
+    model.remember(played)
     if model.num_timesteps > model.learning_starts:
-        model.train(max(round(len(log.steps) * updates), 1), model.batch_size)
-    return log.steps
-
-
-class _StepLog(BaseCallback):  # type: ignore[misc]
-    """Reward and `info` of each step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.steps: list[tuple[float, dict[str, Any]]] = []
-
-    def _on_step(self) -> bool:
-        self.steps.append((float(self.locals["rewards"][0]), self.locals["infos"][0]))
-        return True
+        model.train(max(round(len(played.actions) * updates), 1), model.batch_size)
 
 
 def actor_policy(model: ConstrainedSac, **facts: Any) -> Policy:
     """The part of the learner that acts, without its noise."""
     modules = [*model.actor.latent_pi, model.actor.mu]
-    layers = [module for module in modules if isinstance(module, torch.nn.Linear)]
-    arrays = [(each.weight.detach().cpu().numpy().copy(), each.bias.detach().cpu().numpy().copy()) for each in layers]
+    arrays = [_arrays(module) for module in modules if isinstance(module, torch.nn.Linear)]
     space = model.action_space
     low, high = tuple(space.low.ravel().tolist()), tuple(space.high.ravel().tolist())
     return Policy(arrays, "relu", low=low, high=high, bounded="tanh", facts=facts)
+
+
+def _arrays(layer: torch.nn.Linear) -> Layer:
+    return layer.weight.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy().copy()

@@ -104,6 +104,18 @@ def test_stopped_by_ctrl_c_and_resumed_equals_the_uninterrupted_run(
     assert outcome(RunFolder(tmp_path / "halves" / "0001")) == outcome(RunFolder(tmp_path / "whole" / "0001"))
 
 
+@pytest.mark.long
+def test_a_rollout_side_by_side_teaches_what_it_teaches_one_after_the_other(tmp_path: Path) -> None:
+    assert clips(tmp_path / "workers", "--epochs", "2", "--rollout", "2", "--workers", "2") == 0
+    assert clips(tmp_path / "here", "--epochs", "2", "--rollout", "2") == 0
+    assert clips(tmp_path / "learning", "--epochs", "2") == 0
+    workers, here, learning = (outcome(RunFolder(tmp_path / name / "0001")) for name in ("workers", "here", "learning"))
+    assert workers == here
+    # The first episode is the same; later ones are played by a policy that has learned less.
+    assert here["episodes"][0] == learning["episodes"][0]
+    assert here["episodes"] != learning["episodes"]
+
+
 def test_a_loaded_checkpoint_with_its_buffer_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     assert clips(tmp_path / "whole", "--epochs", "2", "--save-replay-buffer", "--ckpt-interval", "1") == 0
     first = tmp_path / "whole" / "0001-minigop-sac" / "artifacts" / "checkpoint_epoch_1.pt"

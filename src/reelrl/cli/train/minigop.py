@@ -6,6 +6,7 @@ reel train minigop --videos "--input|in.yuv|--input-res|1920x1080|--o|out.ivf|--
 reel train minigop --use-dataset --dataset-inputs "data/*.yuv" --stat-dir p1logs --out-dir outputs
 reel train minigop --encoder ./my-encoder --rl-dir ./rl_io --videos "--input|in.yuv|--rl-dir|{rl_dir}|--bitrate|500"
 reel train minigop --mode infer --load-checkpoint checkpoint_epoch_20.pt --videos ...
+reel train minigop --clip carphone bus cuts --rollout 8 --ray auto        eight episodes side by side, on a cluster
 reel train minigop --resume runs/0007                                    go on where a run stopped, exactly
 
 An epoch is one pass over all videos; --epochs is the total to reach, also after --load-checkpoint or --resume. The
@@ -39,6 +40,7 @@ SETTINGS = {
     "encoder": "encoder",
     "rl_dir": "rl_dir",
     "epochs": "epochs",
+    "rollout": "rollout",
     "start_epoch": "start_epoch",
     "frames": "frames",
     "kbps": "kbps",
@@ -71,6 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--encoder", metavar="PATH", help="a foreign encoder program; default: the encoder in this process")
     add("--rl-dir", metavar="FOLDER", help="where to meet a foreign encoder (default ./rl_io)")
     add("--epochs", type=int, metavar="N", help="to reach in all (default 2)")
+    add(
+        "--rollout", type=int, metavar="N", help="episodes that one policy plays before it learns from them (default 1)"
+    )
     add("--start-epoch", type=int, metavar="N", help="number of the first epoch (default 1)")
     add("--mode", choices=("train", "infer"), default="train", help="infer codes every video once, without learning")
     add("--log-level", type=int, choices=range(4), default=1, help="0 silent, 1 important, 2 detailed, 3 debug")
@@ -82,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", metavar="NAME", help="of the learner: cpu (default), cuda, auto")
     add("--baseline-stats", metavar="FILE", help="curves that `reel evaluate minigop --baseline` wrote, for rewards")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
+    options.add_workers(parser, 1, "episodes of a rollout played at the same time")
     training.add_arguments(parser, but_for="--epochs and --ckpt-*")
     options.add_settings(parser)
 
@@ -94,7 +100,9 @@ def run(args: argparse.Namespace) -> None:
     use_threads(args.threads)
     settings, seed = _settings(args)
     videos = [TrainingVideo(name, {}) for name in settings.clips] + [parse_video(text) for text in settings.videos]
-    trainer = MiniGopTrainer(settings, videos, seed)
+    if args.jobs > 1 and settings.rollout == 1:
+        output.note("workers", args.jobs, "one episode is played at a time", "--rollout N plays N side by side")
+    trainer = MiniGopTrainer(settings, videos, seed, args.jobs)
     with training.in_run(
         STAGE,
         settings,

@@ -1,12 +1,13 @@
 """Training of mini-GOP QPs under a bitrate: encoders that ask, constrained SAC, a run folder that resumes exactly.
 
-    epoch ──► every video once, in an order of its own ──► one episode: one encode ──► learn
-                                                             in this process, or a foreign program behind files
+    epoch ──► every video once, in an order of its own ──► `rollout` episodes: an encode each ──► learn from each
+                                                             here, in worker processes, on a cluster,
+                                                             or one at a time by a foreign program behind files
 
     artifacts/ final_sac_model.safetensors     checkpoint_epoch_5.pt, ... unless they go to a folder of their own
 
 Which video is coded at which rate in episode n follows from the seed and n alone, so a run that was killed goes on with
-what would have come next.
+what would have come next. So does how it is played: where episodes are played changes nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +17,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from gymnasium.wrappers import TransformReward
 
 from reelrl.agents import checkpointing
 from reelrl.agents.constrained_sac import MultiplierTerms
 from reelrl.agents.devices import pick_device
-from reelrl.agents.episodic import OneAtATime, SacSettings, actor_policy, learn_episode, make_sac
+from reelrl.agents.episodic import OneAtATime, SacSettings, acting, actor_policy, learn_from, make_sac
+from reelrl.agents.rollouts import SacActor
+from reelrl.content.clip import Clip
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
 from reelrl.encode.minigop.state import NAMES
-from reelrl.encode.minigop.training.env import TwoSided, base_of, make_environment
+from reelrl.encode.minigop.training import episode
+from reelrl.encode.minigop.training.env import base_of
+from reelrl.encode.minigop.training.videos import TrainingVideo
 from reelrl.errors import ConfigError
+from reelrl.parallel import executor
 from reelrl.runs import checkpoint_file, policy_file
 from reelrl.runs.checkpoints import restoring
 from reelrl.runs.interrupts import Interrupted
 from reelrl.runs.saving import Saving
-from reelrl.seeding import seed_for, stream
+from reelrl.seeding import stream
 from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
-    from reelrl.encode.minigop.training.videos import TrainingVideo
+    from reelrl.parallel import Executor
     from reelrl.runs.checkpoints import Checkpoint
     from reelrl.runs.folder import Run
 
@@ -64,6 +69,7 @@ class MiniGopTraining:
     clips           names, files or recipes; `videos` are encoders' own arguments, "--input|in.yuv|--bitrate|500"
     encoder         a foreign program, met in `rl_dir`; None codes in this process
     epochs          to reach in all, also after a load; an epoch is one pass over all videos
+    rollout         episodes that one policy plays, side by side where there are workers, before it learns from them
     kbps            range that rates are drawn from; None takes what crf at a QP drawn from `qps` would spend
     base            who decides what an action of 0 stands for, by structure if empty; "none" is a delta of 0
     max_delta       QP steps from there that an action of 1 stands for
@@ -75,6 +81,7 @@ class MiniGopTraining:
     encoder: str | None = None
     rl_dir: str = "./rl_io"
     epochs: int = 2
+    rollout: int = 1
     start_epoch: int = 1
     frames: int = 0
     kbps: tuple[float, float] | None = None
@@ -93,13 +100,30 @@ class MiniGopTraining:
     sac: SacSettings = LEARNER
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "start_epoch", "ckpt_interval"):
+        for name in ("epochs", "rollout", "start_epoch", "ckpt_interval"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
+        if self.encoder is not None and self.rollout > 1:
+            raise ConfigError(f"rollout = {self.rollout}: a foreign encoder is met one at a time; use 1")
         if self.kbps is not None and not 0 < self.kbps[0] <= self.kbps[1]:
             raise ConfigError(f"kbps = {self.kbps}; give a range of rates above zero, the lower one first")
         if self.frames < 0:
             raise ConfigError(f"frames = {self.frames}; give how many to code of each video, 0 for all")
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeTask:
+    """Episode `number` of a training with this seed, played by `actor` as it stands.
+
+    clips  the pictures of the videos, which travel where their files are not seen; none for a foreign encoder
+    """
+
+    settings: MiniGopTraining
+    videos: list[TrainingVideo]
+    clips: list[Clip]
+    seed: int
+    number: int
+    actor: SacActor
 
 
 class MiniGopListener(Protocol):
@@ -117,14 +141,14 @@ class MiniGopTrainer:
     run: Run
     listener: MiniGopListener
 
-    def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo], seed: int) -> None:
+    def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo], seed: int, jobs: int = 1) -> None:
         if not videos:
             raise ConfigError("there is nothing to learn on; give --clip, --videos or --use-dataset")
-        self.settings, self.videos, self.seed = settings, videos, seed
-        self.env = make_environment(settings, videos)
-        scaled = TransformReward(TwoSided(self.env), lambda reward: settings.reward_scale * float(reward))
+        self.settings, self.videos, self.seed, self.jobs = settings, videos, seed, jobs
+        self.env = episode.environment(settings, videos)
         device = str(pick_device(settings.device))
-        self.model = make_sac(settings.sac, OneAtATime(scaled), seed=seed, device=device)
+        learner_env = OneAtATime(episode.for_learner(self.env, settings))
+        self.model = make_sac(settings.sac, learner_env, seed=seed, device=device)
         self.next_episode = (settings.start_epoch - 1) * len(videos)
         self.played: list[Figures] = []  # in the epoch under way
         self.figures: Figures = {}  # of the last whole epoch
@@ -165,10 +189,9 @@ class MiniGopTrainer:
     def train(self, saving: Saving | None = None) -> Figures:
         """Learn to the end and save what was learned; an interrupt ends it after the episode under way."""
         try:
-            with saving or Saving() as saving:
+            with saving or Saving() as saving, executor(self.jobs, restarts=2) as work:
                 while self.next_episode < self.episodes:
-                    self.played.append(self._learn(self.next_episode))
-                    self.next_episode += 1
+                    self._learn_from_rollout(work)
                     epoch, place = divmod(self.next_episode, len(self.videos))
                     if place == 0:
                         self._end_epoch(epoch)
@@ -185,12 +208,16 @@ class MiniGopTrainer:
         policy = actor_policy(self.model)
         played: list[Figures] = []
         for number, video in enumerate(self.videos):
-            observation, _ = self.env.reset(seed=self._seed(number), options=self._options(number, number))
+            kbps = self.env.draw_kbps(number, stream(self.seed, "kbps", number))
+            observation, _ = self.env.reset(
+                seed=episode.episode_seed(self.seed, number), options={"clip": number, "kbps": kbps}
+            )
             steps: list[Step] = []
             ended = False
             while not ended:
                 observation, reward, ended, _, info = self.env.step(policy.act(observation))
                 steps.append((float(reward), info))
+            self.env.write_outputs()
             played.append(self._note(number, video, steps))
         return _means(played)
 
@@ -204,23 +231,25 @@ class MiniGopTrainer:
 
     def close(self) -> None:
         self.env.close()
+        episode.forget_environment()
 
     # -- one episode, one epoch ----------------------------------------------------------------------------------
 
-    def _learn(self, number: int) -> Figures:
-        epoch, place = divmod(number, len(self.videos))
-        order = stream(self.seed, "order", epoch).permutation(len(self.videos))
-        options = self._options(int(order[place]), number)
-        scale, updates = self.settings.reward_scale, self.settings.sac.updates
-        steps = learn_episode(self.model, updates, seed=self._seed(number), options=options)
-        return self._note(number, self.videos[int(order[place])], [(reward / scale, info) for reward, info in steps])
-
-    def _options(self, index: int, number: int) -> dict[str, Any]:
-        """Which video, at which rate: by the number of the episode alone."""
-        return {"clip": index, "kbps": self.env.draw_kbps(index, stream(self.seed, "kbps", number))}
-
-    def _seed(self, number: int) -> int:
-        return seed_for(self.seed, "episode", number)
+    def _learn_from_rollout(self, work: Executor) -> None:
+        """Play some episodes of the epoch under way with the policy as it is, and learn from one after the other."""
+        place = self.next_episode % len(self.videos)
+        count = min(self.settings.rollout, len(self.videos) - place)
+        actor = acting(self.model)
+        tasks = [
+            EpisodeTask(self.settings, self.videos, self.env.clips, self.seed, self.next_episode + number, actor)
+            for number in range(count)
+        ]
+        for played in work.map(episode.play, tasks, name=lambda task: f"episode {task.number}"):
+            learn_from(self.model, played, self.settings.sac.updates)
+            video = self.videos[episode.video_of(len(self.videos), self.seed, self.next_episode)]
+            steps = [(reward / self.settings.reward_scale, info) for reward, info in played.steps]
+            self.played.append(self._note(self.next_episode, video, steps))
+            self.next_episode += 1
 
     def _note(self, number: int, video: TrainingVideo, steps: list[Step]) -> Figures:
         """Report and log what an episode gave."""
@@ -236,7 +265,6 @@ class MiniGopTrainer:
             "bits": float(sum(one["bits"] for one in reports)),
             "psnr_y": sum(one["psnr_y"] * one["frames"] for one in reports) / frames,
         }
-        self.env.write_outputs()
         learner = checkpointing.figures(self.model.logger.name_to_value)
         self.model.logger.name_to_value.clear()
         self.run.log_metrics(number, {f"episode/{name}": value for name, value in figures.items()} | learner)

@@ -21,6 +21,7 @@ from reelrl.encode.minigop.source.starting_qp import starting_qp
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from reelrl.content.clip import Clip
     from reelrl.encode.codecs.settings import EncoderSettings
     from reelrl.encode.minigop.reference import RdCurve
     from reelrl.encode.minigop.source.in_process import InProcessSource
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
 _OCTAVES_PER_QP = 0.1  # roughly what one QP step takes from the bits; used to search, not to predict
 
 
-def make_environment(settings: MiniGopTraining, videos: list[TrainingVideo]) -> TrainingEnv | ForeignEncoderEnv:
+def make_environment(
+    settings: MiniGopTraining, videos: list[TrainingVideo], clips: list[Clip] | None = None
+) -> TrainingEnv | ForeignEncoderEnv:
+    """`clips` are the pictures of the videos where somebody has opened them already."""
     if settings.encoder is None:
-        return TrainingEnv(settings, videos)
+        return TrainingEnv(settings, videos, clips)
     from reelrl.encode.minigop.training.foreign import ForeignEncoderEnv
 
     return ForeignEncoderEnv(settings, videos)
@@ -56,10 +60,11 @@ def drawn_rate(rates: tuple[float, float], rng: np.random.Generator) -> float:
 class TrainingEnv(MiniGopQpEnv):
     """The environment of `encode`, over videos with options of their own."""
 
-    def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo]) -> None:
+    def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo], clips: list[Clip] | None = None) -> None:
         self.training, self.videos = settings, videos
+        self.clips = clips or [video.open(settings.frames) for video in videos]
         super().__init__(
-            [video.open(settings.frames) for video in videos],
+            self.clips,
             qps=settings.qps,
             encoder=encoder_settings(settings, videos),
             guide=base_of(settings),

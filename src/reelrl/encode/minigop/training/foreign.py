@@ -22,6 +22,7 @@ from reelrl.errors import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
+    from reelrl.content.clip import Clip
     from reelrl.encode.minigop.train import MiniGopTraining
     from reelrl.encode.minigop.training.videos import TrainingVideo
 
@@ -33,6 +34,7 @@ class ForeignEncoderEnv(SteppedSource[HandshakeSource]):
 
     def __init__(self, settings: MiniGopTraining, videos: list[TrainingVideo]) -> None:
         self._settings, self._videos = settings, videos
+        self.clips: list[Clip] = []  # the program opens its files itself
         for video in videos:
             if not video.options:
                 raise ConfigError(f"--encoder codes files by its own flags; give {video.name} as --videos, not --clip")
