@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from reelrl.cli.main import main
 from reelrl.cli.sweep import TrialTask, run_trial
-from reelrl.errors import ConfigError
+from reelrl.errors import ConfigError, ContentError
 from reelrl.runs.folder import RunFolder
 from reelrl.runs.sweep import Sweep, figures_of
 from reelrl.runs.sweep_plan import SearchedSetting, SweepPlan
@@ -72,6 +73,7 @@ def test_a_sweep_leaves_its_table_and_the_best_settings(tmp_path: Path, capsys: 
     again = trials(tmp_path)
     assert again[:4] == table
     assert [row["state"] for row in again[4:]] == ["failed", "done"]
+    assert len({row["ppo.learning_rate"] for row in again if row["state"] == "done"}) == 5  # none is drawn twice
     assert sweep(tmp_path, trials=5, take="best") == 1  # another plan
     assert "holds a sweep with other settings" in capsys.readouterr().err
 
@@ -116,12 +118,18 @@ def test_a_trial_that_lags_behind_is_ended_and_saved(tmp_path: Path) -> None:
         intermediate_values=dict.fromkeys(range(0, 100_000, 32), 1e6),
     )
     made.study.add_trial(far_better)
-    run_trial(TrialTask(str(tmp_path), plan, (0,), 0))
+    run_trial(TrialTask(str(tmp_path), plan, (0,), data=os.environ["REELRL_DATA"]))
     row = made.rows()[-1]
     assert row.state == "pruned"
     assert row.value is not None
     assert RunFolder(row.runs[0]).checkpoints.all()  # it ended in good order
     assert made.best() == made.rows()[0]
+
+
+def test_a_machine_with_other_data_makes_no_trial(tmp_path: Path) -> None:
+    plan = SweepPlan(train="abr", figure="score")
+    with pytest.raises(ContentError, match=r"REELRL_DATA is .*nothing' on this machine and 'other'"):
+        run_trial(TrialTask(str(tmp_path), plan, (0,), data="other"))
 
 
 def test_a_training_that_fails_is_a_row_with_its_error(tmp_path: Path) -> None:

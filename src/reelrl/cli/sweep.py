@@ -21,6 +21,7 @@ Writes trials.csv, summary.json, best.yaml and index.html with the importance of
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import signal
 import sys
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from reelrl.runs.sweep_plan import Value
 
 _WATCH_S = 0.5
+DATA = "REELRL_DATA"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
     plan = config.load(SweepPlan, args.plan)
     folder = writable_folder(args.out or Path("sweeps") / Path(args.plan).stem).resolve()
     sweep = Sweep.begin(folder, plan, args.seed)
-    left = sweep.left()
-    tasks = [TrialTask(str(folder), plan, seeds, args.seed + number) for number, seeds in enumerate(left)]
+    data = os.environ.get(DATA, "")
+    tasks = [TrialTask(str(folder), plan, seeds, draw, args.seed, data) for draw, seeds in sweep.left()]
     if not args.json:
         output.line("sweep", folder, f"{len(sweep.rows())} trials over", f"{len(tasks)} to go")
     with Progress("sweep", len(tasks), unit="trials") as progress, executor(args.jobs) as work:
@@ -90,12 +92,18 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class TrialTask:
-    """One trial: settings are chosen when it is begun, so that it learns from all that are over by then."""
+    """One trial: settings are chosen when it is begun, so that it learns from all that are over by then.
+
+    draw, sweep_seed  where the sampler's chance comes from
+    data              REELRL_DATA where the sweep was started: all trainings learn from the same
+    """
 
     folder: str
     plan: SweepPlan
     seeds: tuple[int, ...]
-    sampler_seed: int
+    draw: int = 0
+    sweep_seed: int = 0
+    data: str = ""
 
 
 def run_trial(task: TrialTask) -> int:
@@ -105,8 +113,13 @@ def run_trial(task: TrialTask) -> int:
     folder = Path(task.folder)
     if not folder.is_dir():
         raise ContentError(f"{folder} is not there on this machine; a sweep's folder must be seen by all nodes")
-    sweep = Sweep(folder, task.plan, task.sampler_seed)
-    trial, chosen = sweep.ask(task.seeds)
+    if task.data != os.environ.get(DATA, ""):
+        raise ContentError(
+            f"{DATA} is {os.environ.get(DATA, '')!r} on this machine and {task.data!r} where the sweep was started; "
+            "start nodes with the same, so that all trials learn from the same data"
+        )
+    sweep = Sweep(folder, task.plan, task.sweep_seed + task.draw)
+    trial, chosen = sweep.ask(task.seeds, task.draw)
     training = _Training(sweep, trial, chosen)
     try:
         for seed in task.seeds:

@@ -46,6 +46,7 @@ class TrialRow:
     seeds: list[int]
     runs: list[str]
     error: str = ""
+    draw: int = 0
 
     def row(self) -> dict[str, Any]:
         """Flat, for a table."""
@@ -84,18 +85,25 @@ class Sweep:
         sweep._end_lost()
         return sweep
 
-    def left(self) -> list[tuple[int, ...]]:
-        """The seeds of each trial that is still to be made. One that failed is made again."""
-        over = [row for row in self.rows() if row.state != "failed"]
-        if self.plan.search:
-            return [self.plan.seeds] * (self.plan.trials - len(over))
-        there = {seed for row in over for seed in row.seeds}
-        return [(seed,) for seed in self.plan.seeds if seed not in there]
+    def left(self) -> list[tuple[int, tuple[int, ...]]]:
+        """(draw, seeds) of each trial that is still to be made. One that failed is made again.
 
-    def ask(self, seeds: tuple[int, ...]) -> tuple[optuna.trial.Trial, dict[str, Value]]:
+        A draw says where the sampler's chance comes from. Each is taken once, so that a sweep that was stopped does not
+        propose its first trials again.
+        """
+        over = [row for row in self.rows() if row.state != "failed"]
+        taken = {row.draw for row in over}
+        if self.plan.search:
+            free = [draw for draw in range(self.plan.trials + len(over)) if draw not in taken]
+            return [(draw, self.plan.seeds) for draw in free[: max(self.plan.trials - len(over), 0)]]
+        there = {seed for row in over for seed in row.seeds}
+        return [(draw, (seed,)) for draw, seed in enumerate(self.plan.seeds) if seed not in there]
+
+    def ask(self, seeds: tuple[int, ...], draw: int = 0) -> tuple[optuna.trial.Trial, dict[str, Value]]:
         """A trial to make, and the settings chosen for it."""
         trial = self.study.ask()
         trial.set_user_attr("seeds", list(seeds))
+        trial.set_user_attr("draw", draw)
         return trial, {key: _suggested(trial, key, searched) for key, searched in self.plan.search.items()}
 
     def tell(
@@ -127,6 +135,7 @@ class Sweep:
                 seeds=list(trial.user_attrs.get("seeds", [])),
                 runs=list(trial.user_attrs.get("runs", [])),
                 error=str(trial.user_attrs.get("error", "")),
+                draw=int(trial.user_attrs.get("draw", trial.number)),
             )
             for trial in self.study.get_trials(deepcopy=False)
             if trial.state.is_finished()
