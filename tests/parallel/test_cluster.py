@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,85 +30,23 @@ from reelrl.parallel import WorkPlace, executor, working_at
 from reelrl.parallel.machine_facts import cpu_features
 from reelrl.stream.evaluate import Contestant, EvaluationPlan, play_all
 from tests.parallel import functions
+from tests.parallel.two_nodes import ROOT, driver, nodes
 from tests.stream.helpers import bumpy_ladder, links
 from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.parallel.two_nodes import TwoNodes
 
-    from reelrl.parallel import Executor
+__all__ = ["driver", "nodes"]
 
 pytestmark = [
     pytest.mark.cluster,
     # Sockets and files that Ray leaves to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-# Before Ray is imported: this machine alone.
-os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 ray = pytest.importorskip("ray")
 
-STORE_BYTES = 80 << 20
 TIMES = {"seconds", "cpu_s"}
-ROOT = Path(__file__).parents[2]
-
-
-class TwoNodes:
-    """A cluster on this machine: the driver's node, and one with a cache of its own that can be killed."""
-
-    def __init__(self, folder: Path) -> None:
-        from ray.cluster_utils import Cluster
-
-        self.folder = folder
-        self.cluster = Cluster(initialize_head=True, head_node_args=self._node())
-        self.second: Any = None
-        self.add_second()
-
-    @staticmethod
-    def _node(**more: Any) -> dict[str, Any]:
-        return {
-            "num_cpus": 1,
-            "object_store_memory": STORE_BYTES,
-            "node_ip_address": "127.0.0.1",
-            "include_dashboard": False,
-            **more,
-        }
-
-    @property
-    def address(self) -> str:
-        return str(self.cluster.address)
-
-    def add_second(self, **environment: str) -> None:
-        environment.setdefault("REELRL_CACHE", str(self.folder / "second"))
-        self.second = self.cluster.add_node(**self._node(env_vars=environment))
-
-    def kill_second(self) -> None:
-        self.cluster.remove_node(self.second, allow_graceful=False)
-        self.second = None
-
-    @contextmanager
-    def work(self, deadline_s: float | None = None, jobs: int = 0) -> Iterator[Executor]:
-        with working_at(WorkPlace(self.address, deadline_s)), executor(jobs) as work:
-            yield work
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
-    folder = tmp_path_factory.mktemp("cluster")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REELRL_CACHE", str(folder / "first"))
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        made = TwoNodes(folder)
-        yield made
-        made.cluster.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def _driver(nodes: TwoNodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REELRL_CACHE", str(nodes.folder / "first"))
-    if nodes.second is None:
-        nodes.add_second()
 
 
 def test_records_errors_and_order_are_those_of_the_other_executors(nodes: TwoNodes) -> None:
@@ -126,6 +63,13 @@ def test_records_errors_and_order_are_those_of_the_other_executors(nodes: TwoNod
         with pytest.raises(Exception, match="lambda"):
             list(work.map(lambda number: number, [0]))
         assert list(work.map(functions.double, [4])) == [8]  # and the executor goes on
+        records = work.map(functions.double, range(99))
+        some = [next(records)]
+        work.stop()
+        some += records
+        assert some == [2 * number for number in range(len(some))]
+        assert len(some) < 9  # at most two for each core were under way
+        work.stopping = False
         both = {str(nodes.folder / name) for name in ("first", "second")}
         until(lambda: set(work.map(functions.where, range(8))) == both, "the second node gets no work")
 

@@ -17,7 +17,7 @@ from reelrl.errors import EncoderMissing
 
 
 def encoder_facts() -> dict[str, str]:
-    """By backend: its version and the hash of a sample encode, or that it is missing.
+    """By backend: its version and the hash of a sample encode, or that it is missing and why.
 
     The sample tells builds apart that call themselves alike, and processors on which one build gives other bytes.
     """
@@ -25,8 +25,8 @@ def encoder_facts() -> dict[str, str]:
     for backend in names.BACKENDS:
         try:
             facts[backend] = f"{capabilities(backend).version}, sample {_sample(backend)}"
-        except EncoderMissing:
-            facts[backend] = "missing"
+        except EncoderMissing as error:
+            facts[backend] = f"missing ({str(error).partition(';')[0]})"
     return facts
 
 
