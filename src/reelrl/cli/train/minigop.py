@@ -6,7 +6,7 @@ reel train minigop --videos "--input|in.yuv|--input-res|1920x1080|--o|out.ivf|--
 reel train minigop --use-dataset --dataset-inputs "data/*.yuv" --stat-dir p1logs --out-dir outputs
 reel train minigop --encoder ./my-encoder --rl-dir ./rl_io --videos "--input|in.yuv|--rl-dir|{rl_dir}|--bitrate|500"
 reel train minigop --mode infer --load-checkpoint checkpoint_epoch_20.pt --videos ...
-reel train minigop --clip carphone bus cuts --rollout 8 --ray auto        eight episodes side by side, on a cluster
+reel train minigop --clip carphone bus cuts --rollout 3 --ray auto        three episodes side by side, on a cluster
 reel train minigop --resume runs/0007                                    go on where a run stopped, exactly
 
 An epoch is one pass over all videos; --epochs is the total to reach, also after --load-checkpoint or --resume. The

@@ -69,7 +69,8 @@ class MiniGopTraining:
     clips           names, files or recipes; `videos` are encoders' own arguments, "--input|in.yuv|--bitrate|500"
     encoder         a foreign program, met in `rl_dir`; None codes in this process
     epochs          to reach in all, also after a load; an epoch is one pass over all videos
-    rollout         episodes that one policy plays, side by side where there are workers, before it learns from them
+    rollout         episodes of an epoch that one policy plays, side by side where there are workers, before it learns
+                    from them
     kbps            range that rates are drawn from; None takes what crf at a QP drawn from `qps` would spend
     base            who decides what an action of 0 stands for, by structure if empty; "none" is a delta of 0
     max_delta       QP steps from there that an action of 1 stands for
