@@ -115,13 +115,22 @@ def _run(layers: nn.Module, x: Tensor, leaves: Iterator[Tensor]) -> Tensor:
 
 
 def _convolve(x: Tensor, weight: Tensor, bias: Tensor, kernel: int, stride: int) -> Tensor:
-    if len(x) == 1:
+    if x.is_cuda and len(x) == 1:
         return functional.conv2d(x, weight.squeeze(0), bias.squeeze(0), stride)
-    # A product of matrices: grouped convolutions of so few channels are far slower on a GPU.
-    patches = x.unfold(2, kernel, stride).unfold(3, kernel, stride)
-    height, width = patches.shape[2:4]
-    columns = patches.permute(0, 1, 4, 5, 2, 3).reshape(len(x), -1, height * width)
+    # Products of matrices: grouped convolutions of so few channels are far slower on a GPU, and on a CPU so is one
+    # convolution of a single picture.
+    height, width = ((side - kernel) // stride + 1 for side in x.shape[2:])
+    columns = _columns(x, kernel, stride)
     return torch.baddbmm(bias.unsqueeze(2), weight.flatten(2), columns).view(len(x), -1, height, width)
+
+
+def _columns(x: Tensor, kernel: int, stride: int) -> Tensor:
+    """What a kernel sees at each place: [players, channels * kernel * kernel, places]."""
+    if not x.is_cuda:
+        return functional.unfold(x, kernel, stride=stride)
+    # On a GPU `unfold` would start a kernel per player.
+    patches = x.unfold(2, kernel, stride).unfold(3, kernel, stride)
+    return patches.permute(0, 1, 4, 5, 2, 3).reshape(len(x), -1, patches.shape[2] * patches.shape[3])
 
 
 def _trunk(name: str, shape: Sequence[int], settings: PlayerNetSettings) -> Iterator[nn.Module]:
