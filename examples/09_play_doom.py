@@ -47,7 +47,7 @@ def look_around():
 def train(folder):
     """The same as `reel train doom` with these options: MAPPO of BenchMARL, with small nets."""
     options = [word for setting in SETTINGS for word in ("--set", setting)]
-    if main(["train", "doom", "--frames", "2000", "--output-dir", str(folder), *options]):
+    if main(["train", "doom", "--steps", "2000", "--output-dir", str(folder), *options]):
         raise SystemExit("the training failed")
     return RunFolder(max(folder.glob("*-doom-mappo")))
 

@@ -83,6 +83,14 @@ def encoder_beside(folder: Path) -> list[str]:
     return [f"import subprocess\nencoder = subprocess.Popen({encoder!r})", ask, ended]
 
 
+def drawn_matches(folder: Path) -> list[str]:
+    """Two matches that no engine played."""
+    from tests.act.location.written_matches import write_matches
+
+    write_matches(folder / "data" / "doom", 2, rows=10, players=2)
+    return []
+
+
 def doom_files(folder: Path) -> list[str]:
     """The files of a training as they ship."""
     assert main(["init", "doom", str(folder)]) == 0
@@ -98,6 +106,7 @@ GIVEN: dict[str, Callable[[Path], list[str]]] = {
     "docs/how-to/control-bitrate.md": traces_and_videos,
     "docs/how-to/record-matches.md": recordings,
     "docs/how-to/steer-your-own-encoder.md": encoder_beside,
+    "docs/how-to/pretrain-views.md": drawn_matches,
     "docs/how-to/train-a-doom-team.md": doom_files,
     "docs/how-to/train-superblock.md": superblock_run,
     "docs/how-to/train-an-autoencoder.md": lambda _: [

@@ -233,12 +233,14 @@ def test_pickles_are_not_loaded(canary: Canary) -> None:
 def test_nets_are_made_of_settings_that_name_nothing_foreign(canary: Canary) -> None:
     from reelrl.act.location.model.net import CrossEgoVideoLocationNet
     from reelrl.act.location.model.settings import LocationNetSettings
+    from reelrl.act.views.net import ViewNet, ViewNetSettings
     from reelrl.see.measures.trained import load_trained
     from reelrl.see.settings import AutoEncoderSettings
 
     path, one = canary.folder / "net.safetensors", {"x": np.zeros(1, np.float32)}
     load: dict[Any, Callable[[Path], Any]] = {
         LocationNetSettings: CrossEgoVideoLocationNet.load,
+        ViewNetSettings: ViewNet.load,
         AutoEncoderSettings: partial(load_trained, source="ale:P"),
     }
     for cls, read in load.items():
@@ -246,7 +248,7 @@ def test_nets_are_made_of_settings_that_name_nothing_foreign(canary: Canary) -> 
         for each in dataclasses.fields(cls):
             foreign = {"model_type": CANARY} if dataclasses.is_dataclass(hints[each.name]) else CANARY
             text = yaml_text.write({each.name: foreign})
-            save_file(one, path, {"location_net": text, "settings": text})
+            save_file(one, path, {"location_net": text, "view_net": text, "settings": text})
             with pytest.raises(ReelError, match="--trust"):
                 read(path)
     assert canary.alive

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reelrl import names
+from reelrl import foreign_imports, names
 
 __version__ = "0.1.0"
 
@@ -27,3 +27,4 @@ def _register_environments() -> None:
 
 
 _register_environments()
+foreign_imports.prepare()

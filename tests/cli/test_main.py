@@ -67,7 +67,7 @@ def test_help_imports_no_command_and_nothing_heavy() -> None:
     """Which is why it answers at once; how soon that is depends on the machine."""
     program = (
         "import sys; from reelrl.cli.main import main; main(['--help'])\n"
-        "ours = ['reelrl', *(f'reelrl.{m}' for m in 'names errors file_trust runs runs.interrupts cli "
+        "ours = ['reelrl', *(f'reelrl.{m}' for m in 'names foreign_imports errors file_trust runs runs.interrupts cli "
         "cli.main'.split())]\n"
         "heavy = ('torch', 'numba', 'cv2', 'av', 'matplotlib', 'stable_baselines3', 'transformers', 'vizdoom')\n"
         "print([m for m in sys.modules if m in heavy or m.startswith('reelrl') and m not in ours], file=sys.stderr)"

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate location": ("reelrl.cli.evaluate.location", "compare nets that know where everybody is with baselines"),
     "evaluate minigop": ("reelrl.cli.evaluate.minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate.superblock", "compare superblock maps by BD-rate on clips unseen"),
+    "evaluate views": ("reelrl.cli.evaluate.views", "ask frozen encoders of views who is where, by share of labels"),
     "export abr": ("reelrl.cli.export.abr", "write a learned bitrate policy for players: an ES module and ONNX"),
     "evaluate target": ("reelrl.cli.evaluate.target", "judge quality targets on sources unseen, beside two searchers"),
     "fit abr": ("reelrl.cli.fit.abr", "fit the net of a learned baseline of bitrate control"),
@@ -51,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "search superblock": ("reelrl.cli.fit.search_superblock", "search what superblock maps can win on a clip at most"),
     "init doom": ("reelrl.cli.doom.init", "write the files of a Doom training, to edit"),
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
+    "pretrain views": ("reelrl.cli.pretrain.views", "train an encoder of players' views without labels"),
     "play": ("reelrl.cli.play", "watch a ladder in a browser over a recorded network, a controller deciding"),
     "report": ("reelrl.cli.report", "make one page about runs of any kind, side by side"),
     "runs": ("reelrl.cli.runs.overview", "list runs: what was trained, how far, how well, how large"),
@@ -78,6 +80,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 ALIASES: dict[str, str] = {
     "train eyes": "train frame-reader",
     "train location --eyes": "train location --frame-reader",
+    "train doom --frames": "train doom --steps",
+    "compare doom --frames": "compare doom --steps",
 }
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130

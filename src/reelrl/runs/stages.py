@@ -53,6 +53,12 @@ STAGES: dict[str, Stage] = {
         "-val/loss",
         instead="train a net on it and evaluate that: reel train location DATA --frame-reader {run}",
     ),
+    "views": Stage(
+        "reelrl.act.views.pretrain:ViewsTraining",
+        "pretrain views",
+        "-val/loss",
+        "evaluate views --encoder",
+    ),
 }
 
 # What version 0.1 called them; its runs are read, resumed and used as those of today.

@@ -331,7 +331,7 @@ def test_labels_that_are_none_are_refused_though_their_checksum_is_right(own: Pa
         ("", "manifest.json is damaged"),
         ('{"schema": 2', "manifest.json is damaged"),
         ('{"schema": 3}', "has schema 3, this reelrl reads 2; update reelrl"),
-        ('{"schema": 1}', "has schema 1, this reelrl reads 2; collect the matches anew"),
+        ('{"schema": 1}', "has schema 1, this reelrl reads 2; reel collect doom --convert "),
         ("[]", "has schema None"),
         ('{"schema": 2}', "not as reelrl writes it"),
         ('{"schema": 2, "settings": {"playerz": 3}, "maps": {}, "matches": [], "made_by": ""}', "not as reelrl writes"),

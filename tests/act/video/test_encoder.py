@@ -36,7 +36,13 @@ def video(count: int = 3, clip: ClipShape = CLIP) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("name", "rows", "width"),
-    [("cnn", 1, 16), ("video-transformer", 2, 16), ("streaming-ae", 2, 4495), ("effnet-lite0", 2, 1280)],
+    [
+        ("cnn", 1, 16),
+        ("video-transformer", 2, 16),
+        ("residual-cnn", 2, 16),
+        ("streaming-ae", 2, 4495),
+        ("effnet-lite0", 2, 1280),
+    ],
 )
 def test_encoders_without_download_answer_the_shape_they_promise(name: str, rows: int, width: int) -> None:
     encoder = make_video_encoder(read_encoder_settings({"model_type": name, "image_size": 64, **SMALL}), CLIP)
@@ -95,7 +101,8 @@ def test_a_frame_reader_reads_each_frame_place_by_place(tmp_path: Path) -> None:
 
 def test_every_name_of_the_factory_is_tested_here() -> None:
     hub = {"siglip", "siglip2", "clip", "dinov2", "vivit", "timesformer", "videomae", "vjepa2"}
-    assert set(ENCODERS) == hub | {"cnn", "video-transformer", "frame-reader", "streaming-ae", "effnet-lite0"}
+    here = {"cnn", "video-transformer", "residual-cnn", "frame-reader", "streaming-ae", "effnet-lite0"}
+    assert set(ENCODERS) == hub | here | {"views"}  # the last in tests/act/views
 
 
 def test_effnet_tells_pictures_apart_better_than_chance_weights_could() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-FRAMES = ["--frames", "12", *(word for change in FEW for word in ("--set", change))]
+FRAMES = ["--steps", "12", *(word for change in FEW for word in ("--set", change))]
 COMPARE = ["compare", "doom", "--contrastive-weight", "0", "0.5", "--seeds", "2", "--episodes", "1", *FRAMES]
 
 

@@ -29,13 +29,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one run of twelve steps."""
     root = tmp_path_factory.mktemp("doom")
     changes = [word for change in FEW for word in ("--set", change)]
-    assert main(["train", "doom", "--frames", "12", "--output-dir", str(root), *changes]) == 0
+    assert main(["train", "doom", "--steps", "12", "--output-dir", str(root), *changes]) == 0
     return root
 
 
 def test_a_run_is_resumed_watched_and_evaluated(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(runs / "0001-doom-mappo")
-    assert main(["train", "doom", "--resume", run, "--frames", "24"]) == 0
+    assert main(["train", "doom", "--resume", run, "--steps", "24"]) == 0
     told = capsys.readouterr().out
     assert "resume step 12" in told
     assert "done   step 24" in told

@@ -63,7 +63,7 @@ _OPTIONS = {
         *_set("player.net.hidden=[8]", "log_every=7"),
     ],
     "doom": [
-        *("--frames", "36", *_set("task.max_steps=8", "task.observation_size=[30, 40]", f"actor.{_ENCODER}")),
+        *("--steps", "36", *_set("task.max_steps=8", "task.observation_size=[30, 40]", f"actor.{_ENCODER}")),
         *_set(f"critic.{_ENCODER}", "experiment.on_policy_collected_frames_per_batch=12"),
         *_set("experiment.on_policy_n_envs_per_worker=1", "experiment.on_policy_minibatch_size=6"),
         *_set("experiment.evaluation=false", "experiment.evaluation_interval=12", "experiment.checkpoint_interval=0"),

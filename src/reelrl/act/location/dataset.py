@@ -129,6 +129,13 @@ def matches_of(data: Matches, split: str, map_name: str) -> list[MatchInfo]:
             f"{data.folder} has {len(matches)} of the {LEAST[split]} or more matches of split {split!r} on map "
             f"{map_name} that are needed; six matches have all splits: reel collect doom --matches 6 -o {data.folder}"
         )
+    unlabelled = [info.id for info in matches if not info.labelled]
+    if unlabelled and split in LEAST:
+        raise ContentError(
+            f"{len(unlabelled)} of {len(matches)} matches of split {split!r} in {data.folder} have no labels.npz (the "
+            f"first is {unlabelled[0]}), which tell who is where; copy them again, or remove the folders of these "
+            "matches and collect them once more. `reel pretrain views` needs no labels"
+        )
     return matches
 
 

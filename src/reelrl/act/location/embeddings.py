@@ -14,7 +14,7 @@ import hashlib
 import json
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -93,6 +93,15 @@ class Store:
         return saved.tensors["rows"]
 
 
+class RowStore(Protocol):
+    """Where the arrays of matches are: our `Store`, or somebody's own."""
+
+    @property
+    def encoder(self) -> RowEncoder: ...
+    def has(self, info: MatchInfo) -> bool: ...
+    def rows(self, data: Matches, info: MatchInfo, on_rows: Callable[[int], None]) -> NDArray[Any]: ...
+
+
 class Clips:
     """The rows of some matches, in one table."""
 
@@ -105,7 +114,7 @@ class Clips:
         self._starts = np.cumsum(players * counts) - players * counts
 
     @classmethod
-    def of(cls, data: Matches, matches: Sequence[MatchInfo], store: Store) -> Clips:
+    def of(cls, data: Matches, matches: Sequence[MatchInfo], store: RowStore) -> Clips:
         """Look at what was not looked at yet, with a bar that says how long it takes."""
         new = [info for info in matches if not store.has(info)]
         total = sum(info.players * -(-info.frames // store.encoder.stride) for info in new)
@@ -176,7 +185,7 @@ class Clips:
         return rows
 
 
-def _of_the_living(data: Matches, info: MatchInfo, store: Store, on_rows: Callable[[int], None]) -> NDArray[Any]:
+def _of_the_living(data: Matches, info: MatchInfo, store: RowStore, on_rows: Callable[[int], None]) -> NDArray[Any]:
     """The rows of a match, zero while the player is dead: its view is of no use then."""
     rows = store.rows(data, info, on_rows).copy()
     rows[~data.match(info.id).labels.alive[:: store.encoder.stride].T] = 0

@@ -61,28 +61,31 @@ def retrieval_scores(nets: dict[str, list[TrainedNet]], split: str, apart_s: flo
         if place not in scenes.moments:
             continue
         # Two moments of a match that show nearly the same would make a right answer wrong by a hair.
-        moments = _spaced(scenes.moments[place], scenes.apart_rows(apart_s))
+        moments = spaced(scenes.moments[place], scenes.apart_rows(apart_s))
         if candidates == "other-matches" and len(moments.matches) == 1:
             continue  # there are none
         if not scenes.clips[place].is_video:
-            scores.append(_score("encoder alone", kind, [_encoder(scenes, place, moments)], moments, candidates))
+            scores.append(
+                score_retrieval("encoder alone", kind, [_encoder(scenes, place, moments)], moments, candidates)
+            )
         for name, group in nets.items():
             views = [_net(each, place, moments) for each in group]
             there = [each for each in views if each is not None]
             if there:
-                scores.append(_score(name, kind, there, moments, candidates))
+                scores.append(score_retrieval(name, kind, there, moments, candidates))
     return scores
 
 
-def _spaced(moments: Moments, apart_rows: int) -> Moments:
+def spaced(moments: Moments, apart_rows: int) -> Moments:
     """Moments of each match at least that far apart, with two players or more; of one side, where there are two."""
     apart = (moments.row % apart_rows == moments.row.min() % apart_rows) & (moments.side == moments.side.min())
     return moments.take(apart & (moments.present.sum(1) > 1))
 
 
-def _score(
+def score_retrieval(
     name: str, kind: str, seeds: Sequence[NDArray[np.float32]], moments: Moments, candidates: Candidates
 ) -> RetrievalScore:
+    """Of unit vectors [N, D] of all views present in the moments, one array per seed."""
     number, _ = np.nonzero(moments.present)
     match = torch.from_numpy(moments.match[number])
     moment = torch.from_numpy(number)

@@ -75,7 +75,7 @@ class FrozenRowEncoder:
         self._frames, self._apart = one_row if alone else (samples.frames, self.stride)
         self.rows_per_clip = samples.frames if alone else 1
         self.facts: dict[str, Any] = {
-            "encoder": _facts(encoder),
+            "encoder": encoder_facts(encoder),
             "stride": self.stride,
             "frames": [self._frames, self._apart],
             "pictures": list(size) if size else None,
@@ -128,7 +128,7 @@ def _pictures(
     return np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))
 
 
-def _facts(encoder: VideoEncoderSettings) -> dict[str, Any]:
+def encoder_facts(encoder: VideoEncoderSettings) -> dict[str, Any]:
     """What an encoder gives depends on; written as in version 0.1, so that embeddings made then are found again."""
     former = {today: before for before, today in FORMER_ENCODERS.items()}
     facts = config.to_mapping(replace(encoder, weights=None))

@@ -104,12 +104,12 @@ def _check_algorithm(
 
 
 def _check_batch(settings: Any, on_policy: bool) -> None:
-    frames, matches = settings.collected_frames_per_batch(on_policy), settings.n_envs_per_worker(on_policy)
+    steps, matches = settings.collected_frames_per_batch(on_policy), settings.n_envs_per_worker(on_policy)
     least = settings.train_minibatch_size(on_policy)
-    if frames % matches:
-        raise ConfigError(f"{frames} frames per batch do not divide among {matches} matches; choose a multiple")
-    if on_policy and least > frames:
-        raise ConfigError(f"on_policy_minibatch_size is {least}, and there are {frames} frames per batch")
+    if steps % matches:
+        raise ConfigError(f"{steps} steps per batch do not divide among {matches} matches; choose a multiple")
+    if on_policy and least > steps:
+        raise ConfigError(f"on_policy_minibatch_size is {least}, and there are {steps} steps per batch")
     if on_policy and least < 2:
         raise ConfigError(f"on_policy_minibatch_size is {least}; a gradient of one step is noise")
 

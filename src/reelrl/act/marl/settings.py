@@ -104,9 +104,9 @@ def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:
     return dict(ours) if one == other and one.freeze_backbone else None
 
 
-def with_frames(settings: DoomTraining, frames: int) -> DoomTraining:
+def with_steps(settings: DoomTraining, steps: int) -> DoomTraining:
     """The settings with another length."""
-    return replace(settings, experiment={**settings.experiment, "max_n_frames": frames, "max_n_iters": None})
+    return replace(settings, experiment={**settings.experiment, "max_n_frames": steps, "max_n_iters": None})
 
 
 def with_contrastive_weight(settings: DoomTraining, weight: float) -> DoomTraining:

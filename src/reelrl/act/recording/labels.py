@@ -99,6 +99,24 @@ class Labels:
         return buffer.getvalue()
 
     @classmethod
+    def unknown(cls, rows: int, players: int) -> Labels:
+        """Of a match that nobody wrote labels for: one team, alive all the time, nobody anywhere, no enemies."""
+        nowhere, nobody = np.full((rows, players), np.nan, np.float32), np.zeros((rows, players), np.int32)
+        return cls(
+            tic=np.arange(rows, dtype=np.int32),
+            position=np.full((rows, players, 3), np.nan, np.float32),
+            angle=nowhere,
+            health=nowhere,
+            alive=np.ones((rows, players), bool),
+            team=nobody.astype(np.int8),
+            kills=nobody,
+            enemy_position=np.zeros((rows, 0, 3), np.float32),
+            enemy_alive=np.zeros((rows, 0), bool),
+            sees_mate=np.zeros((rows, players, players), bool),
+            sees_enemy=np.zeros((rows, players, 0), bool),
+        )
+
+    @classmethod
     def read(cls, path: Path) -> Labels:
         try:
             with np.load(io.BytesIO(read_regular(path, RESULT_BYTES)), allow_pickle=False) as arrays:

@@ -50,11 +50,15 @@ class RecordingSettings:
     """Of each match, in the game's time."""
     resolution: str = "RES_256X192"
     video: str = "av1"
+    squad: float = 0.0
+    """Share of walks that lead to where the first player is; 0: all roam, and four walks in ten lead to a mate."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.video not in VIDEO_WRITERS:
             raise ConfigError(f"video is {self.video!r}{did_you_mean(self.video, VIDEO_WRITERS)}")
+        if not 0 <= self.squad <= 1:
+            raise ConfigError(f"squad is {self.squad}; it is a share from 0 to 1")
         for name in ("players", "skip"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
@@ -177,8 +181,9 @@ class Manifest:
             raise ContentError(f"{path} is damaged ({error}); copy it again") from error
         schema = data.get("schema") if isinstance(data, dict) else None
         if schema != SCHEMA:
-            newer = isinstance(schema, int) and schema > SCHEMA
-            advice = "update reelrl" if newer else "collect the matches anew"
+            advice = "collect the matches anew"
+            if isinstance(schema, int):
+                advice = "update reelrl" if schema > SCHEMA else f"reel collect doom --convert {folder}"
             raise ContentError(f"{path} has schema {schema!r}, this reelrl reads {SCHEMA}; {advice}")
         try:
             manifest = cls(
@@ -189,13 +194,39 @@ class Manifest:
             )
         except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise ContentError(f"{path} is not as reelrl writes it ({error!r}); copy it again") from error
-        needed = [(f"maps/{name}.json", entry.files) for name, entry in manifest.maps.items()]
-        needed += [(f"matches/{entry.id}/{LABELS}", entry.files) for entry in manifest.matches]
-        for name, files in needed:
-            inside(folder, name)
-            if name not in files:
-                raise ContentError(f"{path} does not list {name[:200]!r}; copy it again")
+        for name, entry in manifest.maps.items():
+            plan = f"maps/{name}.json"
+            inside(folder, plan)
+            if plan not in entry.files:
+                raise ContentError(f"{path} does not list {plan[:200]!r}; copy it again")
+        for match in manifest.matches:
+            inside(folder, f"matches/{match.id}/{LABELS}")
         return manifest
+
+
+def convert(folder: Path) -> int:
+    """Make a manifest of an earlier schema one of today; returns the schema it had. The former stays beside it.
+
+    Schema 1 had the same files, of matches in which bodies did not wear colours of their own.
+    """
+    path = folder / NAME
+    with _readable(path):
+        text = read_regular(path, RESULT_BYTES)
+    try:
+        data = parse_json(text)
+    except ValueError as error:
+        raise ContentError(f"{path} is damaged ({error}); copy it again") from error
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema == 1:
+        write_atomic(own_path(folder / f"manifest.schema-{schema}.json"), text.decode())
+        write_atomic(own_path(path), json.dumps({**data, "schema": SCHEMA}, indent=1) + "\n")
+    try:
+        Manifest.read(folder)
+    except ContentError:
+        if schema == 1:
+            write_atomic(own_path(path), text.decode())
+        raise
+    return int(schema or SCHEMA)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def record(
 def _play(folder: Path, scenario: str, plan: MapPlan, settings: RecordingSettings, seed: int) -> Labels:
     config = settings.match(scenario)
     height, width = config.picture_size
-    team = RoamingTeam(plan, settings.players, seed)
+    team = RoamingTeam(plan, settings.players, seed, settings.squad)
     rows: list[MatchRow] = []
     with ExitStack() as open_things:
         match = Match(config, seed, sightings=True, own_colours=True)

@@ -41,6 +41,8 @@ class MatchInfo:
     frames: int
     players: int
     digest: str
+    labelled: bool = True
+    """Without labels nobody knows who was where; all players count as alive all the time."""
 
 
 class MatchReader(Protocol):
@@ -73,15 +75,19 @@ class MatchData:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self._manifest = folder, manifest
         self._entries = {entry.id: entry for entry in manifest.matches}
-        self.matches = tuple(_info(entry, manifest.settings.players) for entry in manifest.matches)
+        self.matches = tuple(self.info(entry) for entry in manifest.matches)
         self.videos = OpenVideos()
 
     @classmethod
     def open(cls, folder: str | Path) -> MatchData:
-        """The matches of a folder, whose files must all be there in their full size; `check` reads them."""
+        """The matches of a folder, whose files must all be there in their full size; `check` reads them.
+
+        Labels alone may be missing, and are so for the match that they are of.
+        """
         data = cls(Path(folder), Manifest.read(Path(folder)))
         for path, facts in data._files():
-            facts.check_size(path)
+            if path.name != LABELS or path.exists():
+                facts.check_size(path)
         return data
 
     @property
@@ -105,6 +111,14 @@ class MatchData:
             raise ConfigError(f"{self.folder} has no match {name!r}{did_you_mean(name, self._entries)}")
         return RecordedMatch(self, self._entries[name])
 
+    def info(self, entry: MatchEntry) -> MatchInfo:
+        text = "".join(facts.sha256 for _, facts in sorted(entry.files.items()))
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        labels = f"matches/{entry.id}/{LABELS}"
+        labelled = labels in entry.files and (self.folder / labels).exists()
+        players = self.settings.players
+        return MatchInfo(entry.id, entry.map, entry.split, entry.seed, entry.frames, players, digest, labelled)
+
     def check(self) -> Iterator[Path]:
         """Read every file and compare its checksum; gives those that are as they were written, or raises."""
         for path, facts in self._files():
@@ -127,11 +141,13 @@ class RecordedMatch:
 
     def __init__(self, data: MatchData, entry: MatchEntry) -> None:
         self._data, self._entry = data, entry
-        self.info = _info(entry, data.settings.players)
+        self.info = data.info(entry)
         self.folder = data.folder / "matches" / entry.id
 
     @cached_property
     def labels(self) -> Labels:
+        if not self.info.labelled:
+            return Labels.unknown(self.info.frames, self.info.players)
         path = self.folder / LABELS
         self._entry.files[f"matches/{self._entry.id}/{LABELS}"].check(path)
         labels = Labels.read(path)
@@ -154,9 +170,3 @@ class RecordedMatch:
                 f"{video.path} has {video.frame_count} frames, the manifest says {self.info.frames}; copy it again"
             )
         return video.pictures(indices)
-
-
-def _info(entry: MatchEntry, players: int) -> MatchInfo:
-    text = "".join(facts.sha256 for _, facts in sorted(entry.files.items()))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return MatchInfo(entry.id, entry.map, entry.split, entry.seed, entry.frames, players, digest)

@@ -1,7 +1,8 @@
 """A team that knows the map and walks all over it, so that recorded matches show everybody everywhere.
 
 Each player has a goal by its own dice: a place by lot, or now and then the place where a teammate is, as teams do. It
-walks there, looks around, shoots at enemies that it sees, and when it is stuck it shakes itself free.
+walks there, looks around, shoots at enemies that it sees, and when it is stuck it shakes itself free. A squad follows
+its first player: `squad` is the share of the others' walks that lead to where that one is.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _STUCK_DECISIONS, _STUCK_UNITS = 8, 12.0
 class RoamingTeam:
     """One roamer per player."""
 
-    def __init__(self, plan: MapPlan, players: int, seed: int) -> None:
+    def __init__(self, plan: MapPlan, players: int, seed: int, squad: float = 0.0) -> None:
         routes = Routes(plan)
-        self._roamers = [_Roamer(plan, routes, player, seed) for player in range(players)]
+        self._roamers = [_Roamer(plan, routes, player, seed, squad) for player in range(players)]
 
     def act(self, row: MatchRow) -> list[int]:
         """What each player does until the next moment."""
@@ -44,8 +45,9 @@ class RoamingTeam:
 
 
 class _Roamer:
-    def __init__(self, plan: MapPlan, routes: Routes, player: int, seed: int) -> None:
-        self._plan, self._routes, self._player = plan, routes, player
+    def __init__(self, plan: MapPlan, routes: Routes, player: int, seed: int, squad: float) -> None:
+        self._plan, self._routes, self._player, self._squad = plan, routes, player, squad
+        self._follows_to = -1  # the place where the squad's first player was when this one set out
         self._random = seeding.stream(seed, "roaming", player)
         self._way: list[Point] = []
         self._pending: list[int] = []  # actions that come before anything else
@@ -79,7 +81,7 @@ class _Roamer:
             self._way.pop(0)
             if not self._way and self._random.random() < _LOOK_ON_ARRIVAL:
                 return self._look_around()
-        if not self._way:
+        if not self._way or self._is_left_behind(row):
             self._way = self._new_way(row)
             return _NO_OP
         if self._random.random() < _LOOK_ON_THE_WAY:
@@ -96,7 +98,10 @@ class _Roamer:
         places = sorted(place for place in reach.by_place if place >= 0)
         now = int(self._plan.place_of(here[0], here[1]))
         mates = [player for player in np.flatnonzero(row.alive) if player != self._player]
-        if mates and self._random.random() < _JOIN_A_MATE:
+        self._follows_to = -1
+        if self._squad and self._player and row.alive[0] and self._random.random() < self._squad:
+            wanted = self._follows_to = self._place_of_the_first(row)
+        elif not self._squad and mates and self._random.random() < _JOIN_A_MATE:
             x, y = row.position[self._random.choice(mates)][:2]
             wanted = int(self._plan.place_of(x, y))
         else:
@@ -104,6 +109,13 @@ class _Roamer:
             wanted = int(self._random.choice(others)) if others else -1
         spots = reach.by_place.get(wanted) or next(iter(reach.by_place.values()))
         return reach.way_to(spots[int(self._random.integers(len(spots)))])
+
+    def _is_left_behind(self, row: MatchRow) -> bool:
+        """Whether it follows to a place that the squad's first player has left."""
+        return self._follows_to >= 0 and bool(row.alive[0]) and self._place_of_the_first(row) != self._follows_to
+
+    def _place_of_the_first(self, row: MatchRow) -> int:
+        return int(self._plan.place_of(*row.position[0][:2]))
 
     def _look_around(self) -> int:
         turn = _LEFT if self._random.random() < 0.5 else _RIGHT

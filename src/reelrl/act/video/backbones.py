@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reelrl.act.video.encoder import ClipShape, VideoEncoder, VideoEncoderSettings
+from reelrl.act.video.residual import halving, residual_trunk
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.settings import config
 from reelrl.storage.regular_files import check_regular
@@ -105,6 +106,30 @@ class _Block(nn.Module):
         return answer
 
 
+class ResidualCnn(VideoEncoder):
+    """Residual convolutions over each frame, then one layer that knows what was where; a row per frame."""
+
+    per_frame = True
+
+    def __init__(self, settings: VideoEncoderSettings, clip: ClipShape) -> None:
+        super().__init__(settings, clip)
+        halvings = len(settings.channels) + 1
+        if clip.channels != 3 or min(clip.height, clip.width) < 1 << halvings:
+            raise ConfigError(
+                f"residual-cnn sees RGB and halves it {halvings} times, and this video has {clip.channels} channels of "
+                f"{clip.height} x {clip.width}; use larger pictures or fewer channels"
+            )
+        self.embed_dim, last = settings.embed_dim, settings.channels[-1]
+        self.trunk = residual_trunk(settings.channels, [0] + [1] * (len(settings.channels) - 1))
+        left = math.ceil(clip.height / (1 << halvings)) * math.ceil(clip.width / (1 << halvings))
+        self.whole = nn.Sequential(halving(last, last), nn.Flatten(), nn.Linear(last * left, self.embed_dim))
+        _load_trained(self)
+
+    def forward(self, video: Tensor) -> Tensor:
+        pictures = video.flatten(0, 1).float() / 127.5 - 1
+        return torch.unflatten(self.whole(self.trunk(pictures)), 0, tuple(video.shape[:2]))
+
+
 class AutoEncoderBackbone(VideoEncoder):
     """The three embeddings of our streaming autoencoder, side by side, of each frame."""
 
@@ -145,7 +170,7 @@ def resized(pictures: Tensor, size: int) -> Tensor:
 
 
 def _load_trained(encoder: VideoEncoder) -> None:
-    """Take the weights that a net of `reel train location` gave its encoder, if such a file is named."""
+    """Take the weights that another training gave such an encoder, if the file of its net is named."""
     from safetensors import SafetensorError, safe_open
 
     path, prefix = encoder.settings.weights, "encoder."
@@ -160,7 +185,8 @@ def _load_trained(encoder: VideoEncoder) -> None:
         reason = " ".join(str(error).split())
         raise CheckpointError(
             f"{encoder.settings.model_type}: weights {path} do not fit clips of {tuple(encoder.clip)} ({reason}); give "
-            "the artifacts/net.safetensors of `reel train location` with this encoder, its settings and its clips"
+            "the artifacts/net.safetensors of `reel train location`, or the artifacts/views.safetensors of `reel "
+            "pretrain views`, with this encoder, its settings and its clips"
         ) from error
 
 

@@ -2,7 +2,10 @@
 
     cnn                 small, trained from nothing; frames stacked as channels
     video-transformer   small, trained from nothing; attention over patches of all frames
-                        (weights of both: the net.safetensors of `reel train location` that trained them)
+    residual-cnn        small, trained from nothing; residual convolutions over each frame
+                        (weights of these: the net.safetensors of `reel train location` that trained them, or the
+                        views.safetensors of `reel pretrain views`)
+    views               the encoder of `reel pretrain views`, whichever it is (weights: its views.safetensors)
     frame-reader        what `reel train frame-reader` taught to read off each frame
                         (weights: its frame-reader.safetensors)
     streaming-ae        the encoder of `reel train autoencoder` (weights: its model.safetensors)
@@ -29,6 +32,8 @@ from reelrl.settings import config
 ENCODERS: dict[str, str] = {
     "cnn": "reelrl.act.video.backbones:Cnn",
     "video-transformer": "reelrl.act.video.backbones:VideoTransformer",
+    "residual-cnn": "reelrl.act.video.backbones:ResidualCnn",
+    "views": "reelrl.act.views.net:PretrainedViews",
     "frame-reader": "reelrl.act.location.frame_reader.net:FrameReaderEncoder",
     "streaming-ae": "reelrl.act.video.backbones:AutoEncoderBackbone",
     "effnet-lite0": "reelrl.act.video.pretrained:EffnetLite0",
@@ -52,9 +57,10 @@ class VideoEncoderSettings:
     image_size: int | None = None
     """Pixels to a side that pretrained encoders see; None is what they were trained with."""
     embed_dim: int = 256
-    """Width of the embedding of `cnn` and `video-transformer`."""
+    """Width of the embedding of `cnn`, `video-transformer` and `residual-cnn`."""
     channels: tuple[int, ...] = (16, 32, 32)
-    """Of the convolutions of `cnn`: kernels 8, 4 and 3, strides 4, 2 and 1; more of them repeat the last."""
+    """Of the convolutions of `cnn`: kernels 8, 4 and 3, strides 4, 2 and 1; more of them repeat the last. Those of
+    `residual-cnn` halve the picture each."""
     patch: int = 12
     depth: int = 2
     heads: int = 4

@@ -1,6 +1,6 @@
 """Does the cross-ego term help a team to learn? Train with several weights of it, play the same matches, compare.
 
-reel compare doom --contrastive-weight 0 1 --seeds 3 --frames 12000
+reel compare doom --contrastive-weight 0 1 --seeds 3 --steps 12000
 reel compare doom --contrastive-weight 0 0.3 3 --set task.num_players=4 --workers 4 -o ablation.json
 
 Weights are compared with the first one, seed by seed: equal seeds begin with equal networks and matches. Intervals are
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--contrastive-weight", type=float, nargs="+", default=[0.0, 1.0], metavar="W", help="default: 0 1")
     add("--seeds", type=int, default=3, metavar="N", help="trainings per weight (default 3)")
-    add("--frames", type=int, default=12_000, metavar="N", help="steps of each training (default 12000)")
+    add("--steps", type=int, default=12_000, metavar="N", help="steps of each training (default 12000)")
     add("--episodes", type=int, default=8, metavar="N", help="matches that every team plays (default 8)")
     add("--algorithm", default="mappo", metavar="NAME", help="mappo (default) or ippo")
     train_doom.add_files(parser)
@@ -79,9 +79,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:
-    from reelrl.act.marl.settings import with_contrastive_weight, with_frames
+    from reelrl.act.marl.settings import with_contrastive_weight, with_steps
 
-    return with_contrastive_weight(with_frames(train_doom.settings_from(args), args.frames), weight)
+    return with_contrastive_weight(with_steps(train_doom.settings_from(args), args.steps), weight)
 
 
 def _trained(task: TrainingTask, *, quiet: bool) -> Path:

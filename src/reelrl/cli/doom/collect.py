@@ -3,6 +3,7 @@
 reel collect doom --matches 80 -o data/doom                  four players who roam through nine rooms
 reel collect doom --matches 8 --map cloister -o data/doom    and a second map, to test retrieval where none was learned
 reel collect doom --check data/doom                          compare every file with its checksum
+reel collect doom --convert data/doom                        make a folder of an earlier schema one of today
 
 The same command again adds only what is missing. The first map of a folder is the one that places are labels of; its
 matches are split into train, val and test, those on other maps are for retrieval.
@@ -35,22 +36,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--skip", type=int, default=4, metavar="TICS", help="from one row to the next; 35 tics are a second (default 4)"
     )
     add("--resolution", default="RES_256X192", metavar="NAME", help="of the views (default RES_256X192)")
+    add("--squad", type=float, default=0.0, metavar="SHARE", help="of walks that follow the first player (default 0)")
     add("--video", default="av1", help="av1 (small) or lossless (bit for bit) (default av1)")
     options.add_workers(parser, 1, "matches played at the same time")
     add("--check", metavar="DATA", help="read a folder instead, and compare every file with its checksum")
+    add("--convert", metavar="DATA", help="bring the manifest of a folder that an earlier version made up to date")
     options.add_seed(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.check:
         return _check(args.check)
+    if args.convert:
+        return _convert(args.convert)
     if args.matches is None or args.output is None:
         raise ConfigError("say how many and where to: reel collect doom --matches 80 -o data/doom")
     if args.matches < 1:
         raise ConfigError(f"--matches {args.matches}: give 1 or more")
     from reelrl.act.recording.manifest import RecordingSettings
 
-    names = ("players", "seconds", "skip", "resolution", "video", "seed")
+    names = ("players", "seconds", "skip", "resolution", "video", "squad", "seed")
     return _collect(args, RecordingSettings(**{name: getattr(args, name) for name in names}))
 
 
@@ -125,4 +130,22 @@ def _check(folder: str) -> int:
     output.line("files", len(files), "all as they were written")
     if {"train", "val"} <= by_split.keys():
         output.next_command(f"reel train frame-reader {folder}")
+    return DONE
+
+
+def _convert(folder: str) -> int:
+    from pathlib import Path
+
+    from reelrl.act.recording.manifest import SCHEMA, convert
+    from reelrl.cli.main import DONE
+
+    before = convert(Path(folder))
+    if before == SCHEMA:
+        output.line("data", folder, f"schema {SCHEMA} already", "nothing to convert")
+    else:
+        output.line(
+            "data", folder, f"schema {before} to {SCHEMA}", f"the former manifest is manifest.schema-{before}.json"
+        )
+        output.line("note", "bodies wear no colours of their own", "a frame reader cannot learn who is who from them")
+    output.next_command(f"reel collect doom --check {folder}")
     return DONE

@@ -125,7 +125,9 @@ def _say_stopped(run: Run, stop: KeyboardInterrupt) -> None:
     else:
         saved = run.checkpoints.all()
         output.line("stopped", "at once", f"the last checkpoint is {saved[-1].name}" if saved else "nothing was saved")
-    output.next_command(f"reel train {run.stage} --resume {run.folder}")
+    from reelrl.runs.stages import stage_of
+
+    output.next_command(f"reel {stage_of(run.stage, run.folder).train} --resume {run.folder}")
 
 
 def say_resumed(place: str | None) -> None:

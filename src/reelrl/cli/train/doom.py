@@ -1,7 +1,7 @@
 """Train a team of players in one Doom match, from what each of them sees (BenchMARL: MAPPO, or another by name).
 
 reel train doom                                           two players, nine rooms, the files that ship
-reel train doom --algorithm ippo --frames 300000
+reel train doom --algorithm ippo --steps 300000
 reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
 reel train doom --contrastive-weight 1                    teammates' views of one moment pulled together, besides
@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--algorithm", default="mappo", metavar="NAME", help="mappo (default), ippo, masac, isac, iql or vdn")
     add_files(parser)
-    add("--frames", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
+    add("--steps", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
     add("--contrastive-weight", type=float, metavar="W", help="of the cross-ego term in the loss (default 0: none)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
-    training.add_arguments(parser, but_for="--frames")
+    training.add_arguments(parser, but_for="--steps")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
 
@@ -111,7 +111,7 @@ def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> 
 
 
 def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
-    from reelrl.act.marl.settings import DoomTraining, with_contrastive_weight, with_frames
+    from reelrl.act.marl.settings import DoomTraining, with_contrastive_weight, with_steps
 
     if before := training.resumed(args, STAGE, DoomTraining):
         settings, seed = before
@@ -119,7 +119,7 @@ def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
         settings, seed = settings_from(args), args.seed
         if args.contrastive_weight is not None:
             settings = with_contrastive_weight(settings, args.contrastive_weight)
-    return (settings if args.frames is None else with_frames(settings, args.frames)), seed
+    return (settings if args.steps is None else with_steps(settings, args.steps)), seed
 
 
 def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) -> None:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reelrl.act.location.model.contrastive_loss import CrossEgoContrastive, sigmoid_loss
+from reelrl.act.location.model.contrastive_loss import CrossEgoContrastive, sigmoid_loss, softmax_loss
 from reelrl.errors import ConfigError, InvalidStateError
 
 WIDTH = 6
@@ -101,6 +101,44 @@ def test_learning_brings_views_of_a_moment_together() -> None:
     assert found.retrieval.top1 > before.retrieval.top1 + 0.3
 
 
+@settings(deadline=None)
+@given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_teams_are_their_views_one_after_the_other(team: list[list[bool]]) -> None:
+    present, model = torch.tensor(team), module()
+    seen = views(present.numel()).reshape(*present.shape, WIDTH).masked_fill(~present[..., None], torch.nan)
+    with torch.no_grad():
+        whole = model(seen, present=present)
+        single = model(seen[present], torch.arange(len(present))[:, None].expand_as(present)[present])
+    assert torch.equal(whole.embeddings[present], single.embeddings)
+    assert not whole.embeddings[~present].any()
+    assert torch.equal(whole.logits, single.logits)
+    assert whole.loss == single.loss
+    assert whole.retrieval.queries == single.retrieval.queries
+
+
+def test_a_width_is_all_it_needs() -> None:
+    found = CrossEgoContrastive(16)(torch.randn(5, 3, 16))
+    assert found.embeddings.shape == (5, 3, 16)
+    assert found.logits.shape == (15, 15)
+    assert found.retrieval.queries == 15
+    found.loss.backward()
+
+
+@settings(deadline=None)
+@given(a_batch)
+def test_softmax_is_that_of_a_plain_loop(moments: list[int]) -> None:
+    logits = 3 * torch.randn(len(moments), len(moments), dtype=torch.float64)
+    rows = []
+    for i, mine in enumerate(moments):
+        others = [j for j in range(len(moments)) if j != i]
+        right = [j for j in others if moments[j] == mine]
+        if right:
+            whole = math.log(sum(math.exp(float(logits[i, j])) for j in others))
+            rows.append(sum(whole - float(logits[i, j]) for j in right) / len(right))
+    found = float(softmax_loss(logits, torch.tensor(moments)))
+    assert found == pytest.approx(sum(rows) / len(rows) if rows else 0.0)
+
+
 def test_pairs_left_out_do_not_count() -> None:
     logits, moments = torch.randn(4, 4, dtype=torch.float64), torch.tensor([0, 0, 1, 1])
     negatives = moments[:, None] != moments
@@ -122,12 +160,14 @@ def test_what_shall_not_learn_does_not() -> None:
     ("seen", "moments", "told"),
     [
         (torch.zeros(2, 5), torch.tensor([0, 1]), r"\(2, 5\); give \[N, 6\]"),
-        (torch.zeros(1, 2, 6), torch.tensor([0]), r"\(1, 2, 6\); give \[N, 6\]"),
+        (torch.zeros(1, 1, 2, 6), torch.tensor([0]), r"\(1, 1, 2, 6\); give \[N, 6\]"),
+        (torch.zeros(2, 3, 6), torch.tensor([0]), "one for each of 2 rows"),
+        (torch.zeros(2, 6), None, "moments are none; give one whole number for each of the 2 views"),
         (torch.zeros(2, 6), torch.tensor([0]), "for each of the 2 views"),
         (torch.zeros(2, 6), torch.tensor([0.0, 1.0]), "one whole number"),
     ],
 )
-def test_wrong_shapes_are_told(seen: torch.Tensor, moments: torch.Tensor, told: str) -> None:
+def test_wrong_shapes_are_told(seen: torch.Tensor, moments: torch.Tensor | None, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         module()(seen.double(), moments)
 

@@ -18,7 +18,7 @@ every_kind = pytest.mark.parametrize("fusion", get_args(Fusion))
 
 def fuser(fusion: Fusion) -> AgentFuser:
     torch.manual_seed(0)
-    return AgentFuser(fusion, WIDTH, FUSED, num_agents=SEATS, heads=2).double().eval()
+    return AgentFuser(WIDTH, SEATS, fusion, FUSED, heads=2).double().eval()
 
 
 def agents(rows: int, count: int, seed: int = 0) -> torch.Tensor:
@@ -105,8 +105,15 @@ def test_what_cannot_be_fused_is_told(z: torch.Tensor, present: torch.Tensor, to
         fuser("concat")(z, present)
 
 
+@every_kind
+def test_without_a_mask_everybody_is_there(fusion: Fusion) -> None:
+    z, model = agents(2, SEATS), fuser(fusion)
+    assert torch.equal(model(z), model(z, torch.ones(2, SEATS, dtype=torch.bool)))
+    assert AgentFuser(WIDTH, SEATS, fusion)(z.float()).shape == (2, WIDTH)
+
+
 def test_a_kind_that_does_not_exist_is_told_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="attention"):
-        AgentFuser("atention", WIDTH, FUSED)  # type: ignore[arg-type]
+        AgentFuser(WIDTH, SEATS, "atention")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="does not divide by heads"):
-        AgentFuser("transformer", 6, FUSED, heads=4)
+        AgentFuser(6, SEATS, "transformer", heads=4)

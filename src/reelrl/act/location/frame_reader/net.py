@@ -23,6 +23,7 @@ from reelrl.act.location.frame_reader.labelled_frames import CELLS, HEADINGS
 from reelrl.act.location.readings import readings_of, surest
 from reelrl.act.location.saved_net import load_net, save_net
 from reelrl.act.video.encoder import ClipShape, VideoEncoder, VideoEncoderSettings
+from reelrl.act.video.residual import halving, residual_trunk
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ class FrameReaderNet(nn.Module):
         super().__init__()
         self.settings = settings
         last, height = settings.channels[-1], -(-settings.picture[0] // 2 ** len(settings.channels))
-        self.trunk = _trunk(settings)
+        self.trunk = residual_trunk(settings.channels, settings.blocks)
         few, half = last // 2 or 1, math.ceil(height / 2) * math.ceil(settings.columns / 2)
         self.whole = nn.Sequential(
-            _halving(last, few), nn.Flatten(), nn.Linear(few * half, settings.embed_dim), nn.ReLU()
+            halving(last, few), nn.Flatten(), nn.Linear(few * half, settings.embed_dim), nn.ReLU()
         )
         self.dropout = nn.Dropout(settings.dropout)
         sizes = {"own": settings.cells, "heading": HEADINGS, "view": settings.places}
@@ -177,35 +178,3 @@ def somebody(columns: Tensor) -> Tensor:
 def by_place(cells: Tensor) -> Tensor:
     """[..., cells] as [..., places, cells of a place]."""
     return torch.unflatten(cells, -1, (-1, OF_A_PLACE))
-
-
-def _trunk(settings: FrameReaderSettings) -> nn.Sequential:
-    layers, before = nn.Sequential(), 3
-    for channels, blocks in zip(settings.channels, settings.blocks, strict=True):
-        layers.append(_halving(before, channels))
-        layers.extend(_Residual(channels) for _ in range(blocks))
-        before = channels
-    return layers
-
-
-def _halving(before: int, channels: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(before, channels, 3, 2, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(inplace=True)
-    )
-
-
-class _Residual(nn.Module):
-    """Two convolutions beside what came in."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
-            nn.BatchNorm2d(channels),
-        )
-
-    def forward(self, seen: Tensor) -> Tensor:
-        return torch.relu(seen + self.layers(seen))

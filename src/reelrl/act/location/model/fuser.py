@@ -20,36 +20,49 @@ Fusion = Literal["mean", "max", "concat", "attention", "transformer"]
 
 
 class AgentFuser(nn.Module):
-    """Embeddings z [B, A, agent_dim] of the agents that are `present` [B, A] to [B, fused_dim].
+    """Embeddings z [B, A, embed_dim] of the agents that are `present` [B, A], or of all, to [B, fused_dim].
 
     What stands in the place of an absent agent is never read, be it NaN. Only `concat` knows the number of agents
-    beforehand, `num_agents`; it takes fewer, not more.
+    beforehand, `num_agents`; it takes fewer, not more. `fused_dim` is `embed_dim` if not given; `heads` are those of
+    attention and transformer.
     """
 
-    def __init__(self, fusion: Fusion, agent_dim: int, fused_dim: int, *, num_agents: int = 4, heads: int = 4) -> None:
+    def __init__(
+        self,
+        embed_dim: int,
+        num_agents: int,
+        fusion: Fusion = "mean",
+        fused_dim: int | None = None,
+        *,
+        heads: int = 4,
+    ) -> None:
         super().__init__()
+        fused_dim = embed_dim if fused_dim is None else fused_dim
         if fusion not in get_args(Fusion):
             raise ConfigError(f"fusion is {fusion!r}{did_you_mean(str(fusion), get_args(Fusion))}")
-        sizes = {"agent_dim": agent_dim, "fused_dim": fused_dim, "num_agents": num_agents, "heads": heads}
+        sizes = {"embed_dim": embed_dim, "num_agents": num_agents, "fused_dim": fused_dim, "heads": heads}
         for name, size in sizes.items():
             if size < 1:
                 raise ConfigError(f"{name} is {size}; give 1 or more")
-        if fusion in {"attention", "transformer"} and agent_dim % heads:
-            raise ConfigError(f"agent_dim = {agent_dim} does not divide by heads = {heads}, as {fusion} needs")
-        self.fusion, self.agent_dim, self.num_agents = fusion, agent_dim, num_agents
+        if fusion in {"attention", "transformer"} and embed_dim % heads:
+            raise ConfigError(f"embed_dim = {embed_dim} does not divide by heads = {heads}, as {fusion} needs")
+        self.fusion, self.embed_dim, self.num_agents = fusion, embed_dim, num_agents
         if fusion == "attention":
-            self.scores, self.values = nn.Linear(agent_dim, heads), nn.Linear(agent_dim, agent_dim)
+            self.scores, self.values = nn.Linear(embed_dim, heads), nn.Linear(embed_dim, embed_dim)
         if fusion == "transformer":
-            self.team_token = nn.Parameter(torch.randn(agent_dim) * 0.02)
+            self.team_token = nn.Parameter(torch.randn(embed_dim) * 0.02)
             self.layer = nn.TransformerEncoderLayer(
-                agent_dim, heads, 2 * agent_dim, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+                embed_dim, heads, 2 * embed_dim, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
             )
         # The norm: embeddings of length 1 and embeddings of any length should be equally easy to learn from.
         self.out = nn.Sequential(
-            nn.Linear(agent_dim * (num_agents if fusion == "concat" else 1), fused_dim), nn.LayerNorm(fused_dim)
+            nn.Linear(embed_dim * (num_agents if fusion == "concat" else 1), fused_dim), nn.LayerNorm(fused_dim)
         )
 
-    def forward(self, z: Tensor, present: Tensor) -> Tensor:
+    def forward(self, z: Tensor, present: Tensor | None = None) -> Tensor:
+        """[B, fused_dim]"""
+        if present is None:
+            present = torch.ones(z.shape[:2], dtype=torch.bool, device=z.device)
         self._check(z, present)
         z = z.masked_fill(~present[..., None], 0)
         fused: Tensor = self.out(getattr(self, f"_{self.fusion}")(z, present))
@@ -78,8 +91,8 @@ class AgentFuser(nn.Module):
         return team
 
     def _check(self, z: Tensor, present: Tensor) -> None:
-        if z.dim() != 3 or z.shape[2] != self.agent_dim or z.shape[1] < 1:
-            raise ConfigError(f"embeddings have shape {tuple(z.shape)}; give [B, agents, {self.agent_dim}]")
+        if z.dim() != 3 or z.shape[2] != self.embed_dim or z.shape[1] < 1:
+            raise ConfigError(f"embeddings have shape {tuple(z.shape)}; give [B, agents, {self.embed_dim}]")
         if present.shape != z.shape[:2] or present.dtype is not torch.bool:
             raise ConfigError(
                 f"present is {present.dtype} of shape {tuple(present.shape)}; give bool {tuple(z.shape[:2])}"

@@ -79,9 +79,7 @@ class CrossEgoVideoLocationNet(nn.Module):
             return
         self.memory = None
         self.projector = _projector(settings, encoder.embed_dim if encoder else settings.embed_dim or 0)
-        self.fuser = AgentFuser(
-            settings.fusion, settings.proj_dim, settings.fused_agent_dim, num_agents=settings.num_agents
-        )
+        self.fuser = AgentFuser(settings.proj_dim, settings.num_agents, settings.fusion, settings.fused_agent_dim)
         self.side = nn.Embedding(2, settings.team_embed_dim) if settings.team_embed_dim else None
         self.layers, known = _layers(settings)
         self.heads = nn.ModuleDict({head: nn.Linear(known, settings.num_places) for head in HEADS})

@@ -107,9 +107,7 @@ class PlaceReader(nn.Module):
         width = settings.hidden_dim
         self.players, self.enemies = settings.players or 1, settings.enemies or 1
         self.view = nn.Linear(settings.proj_dim, settings.memory_dim)
-        self.fuser = AgentFuser(
-            settings.fusion, settings.memory_dim, settings.fused_agent_dim, num_agents=settings.num_agents
-        )
+        self.fuser = AgentFuser(settings.memory_dim, settings.num_agents, settings.fusion, settings.fused_agent_dim)
         self.team = nn.Linear(settings.fused_agent_dim, width)
         self.name = nn.Parameter(torch.randn(settings.num_places, width) * 0.02)
         self.kind = nn.Embedding(2, width)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from reelrl.errors import MissingExtra, ReelError
+from reelrl.foreign_imports import name_collectors
 
 
 def _import(module: str, missing: ReelError) -> Any:
@@ -27,10 +28,8 @@ def _import(module: str, missing: ReelError) -> Any:
         raise missing from error
 
 
-_collectors = _import("torchrl.collectors", MissingExtra("torchrl", "train,marl"))
-# torchrl 0.13 renamed the class; BenchMARL imports it by the old name.
-if not hasattr(_collectors, "SyncDataCollector"):
-    _collectors.SyncDataCollector = _collectors.Collector
+_import("torchrl.collectors", MissingExtra("torchrl", "train,marl"))
+name_collectors()
 
 _not_there = ReelError("benchmarl is not installed; run: pip install --no-deps benchmarl==1.5.2")
 _experiment = _import("benchmarl.experiment.experiment", _not_there)

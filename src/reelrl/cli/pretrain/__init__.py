@@ -1,0 +1,1 @@
+"""`reel pretrain ...`: encoders that learn without labels."""
