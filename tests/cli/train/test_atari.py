@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import av
+import numpy as np
 import pytest
 import torch
 
 from reelrl.act.atari.settings import AtariTraining
+from reelrl.act.video.encoder import ClipShape, VideoEncoderSettings, make_video_encoder
 from reelrl.cli.main import main
 from reelrl.content.sources import open_clip
 from reelrl.errors import ConfigError, ReelError
@@ -64,6 +66,13 @@ def test_an_atari_game_is_seen_through_an_autoencoder_with_named_settings(run_ro
     assert (player.algorithm, player.observation) == ("actor-critic", "both")
     assert (player.autoencoder.bounded, player.autoencoder.averages, player.autoencoder.loss.small) == (True, True, 5.0)
     assert {"td_error", "value", "psnr"} <= list(run.metrics())[-1].keys()
+    weights = run.folder / "artifacts" / "model.safetensors"
+    settings = VideoEncoderSettings(model_type="streaming-ae", weights=str(weights))
+    doom = make_video_encoder(settings, ClipShape(2, 3, 60, 80))
+    saved = run.checkpoints.latest()
+    assert saved is not None
+    trained = saved.tensors["player.autoencoder.0.model.encoder.branches.0.0.weight"]
+    assert np.array_equal(doom.state_dict()["encoder.branches.0.0.weight"].numpy(), trained)
 
 
 @pytest.mark.parametrize(

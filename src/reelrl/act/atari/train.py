@@ -28,7 +28,8 @@ from reelrl.runs.saving import Saving
 from reelrl.see.monitor.performance import FIGURES as PICTURE_FIGURES
 from reelrl.see.monitor.performance import PerformanceMonitor, TensorBoardLogger, figures_of
 from reelrl.see.monitor.windows import MeanWindow
-from reelrl.see.train import tensors_below
+from reelrl.see.train import WEIGHTS, tensors_below
+from reelrl.see.weights import save_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,6 +88,7 @@ class AtariTrainer:
             self.returns.extend(state["returns"])
             self._chance = seeding.restore(state["chance"])
         self.frames_done = saved.step
+        self._save_weights()  # a kill between the checkpoint and this file left that of the checkpoint before
         return True
 
     def train(self, on_frame: Callable[[int], None], saving: Saving | None = None) -> None:
@@ -142,6 +144,12 @@ class AtariTrainer:
         window = {"count": self.window.count, "sums": self.window.sums}
         state = self.player.training_state()
         save_player(self.run, self.frames_done, state, self.play, list(self.returns), self._chance, window)
+        self._save_weights()
+
+    def _save_weights(self) -> None:
+        """The autoencoder by itself, as `reel train autoencoder` saves it, for whoever sees with it."""
+        if self.player.autoencoder:
+            save_weights(self.player.autoencoder, self.run.new_artifact(WEIGHTS))
 
     def close(self) -> None:
         """End the game's process."""
