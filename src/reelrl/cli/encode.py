@@ -9,6 +9,8 @@ reel encode long.mkv -o out.mkv --bitrate 900 --workers 8 --resume       go on w
 reel encode in.y4m -o out.mkv --target vmaf=93                           a quality in every scene, with hardly a probe
 reel encode in.y4m -o out.mkv --size 700MB                               a size
 reel encode in.y4m -o out.mkv --bitrate 500 --backend aom                libaom in two passes, frame by frame
+reel encode in.y4m -o out.mkv --bitrate 500 --live --buffer 0.5          frame by frame, nothing looked at ahead
+reel encode in.y4m -o out.mkv --bitrate 900 --live --trace link.json     the rate follows a network
 
 A policy is a controller's name, a run folder, a policy file or "package.module:Class". Output: .mkv .mp4 .webm .ivf.
 """
@@ -20,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import encode_aom, encode_target, options, output
+from reelrl.cli import encode_aom, encode_live, encode_target, options, output
 from reelrl.cli.kept_parts import kept_parts
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import Progress, duration
@@ -49,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     goal.add_argument("--crf", type=float, metavar="QP", help="spend what the encoder alone spends at this quality")
     encode_target.add_arguments(parser, goal)
     encode_aom.add_arguments(parser)
+    encode_live.add_arguments(parser)
     add("--policy", metavar="WHAT", help="who decides (default rate-model; leaky-bucket in low delay)")
     add("--structure", choices=("random_access", "low_delay"), default="random_access", help="default random_access")
     add("--preset", type=int, default=8, help="the encoder's speed preset, 0 to 13 (default 8)")
@@ -88,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
     _check_output(Path(args.output))
     encode_target.check_arguments(args)
     encode_aom.check_arguments(args)
+    encode_live.check_arguments(args)
     job, watch, carried = _job(args)
     # Before the first pass: a clip that is read and written at once would be lost.
     for path in (args.output, args.export_qpfile, args.export_zones, args.export_scenes):
@@ -99,6 +103,12 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.backend == "aom":
         return _by_libaom(job, args, watch, carried, begin_s)
+    if args.live:
+        with watch.phase("encode"):
+            found = encode_live.encode(job.clip, job.settings, carried, job.kbps or 0.0, args)
+        found["seconds"] = time.monotonic() - begin_s
+        output.as_json(found) if args.json else encode_live.show(found)
+        return 0
     policy = args.policy or DEFAULTS[args.structure]
     encode = _by_parts if _takes_parts(policy, args, job.clip) else _in_one_piece
     facts: dict[str, Any] = {

@@ -33,7 +33,8 @@ def run_of(root: Path, stage: str) -> str:
 def test_the_table_names_every_train_command_and_commands_and_settings_that_are() -> None:
     trained = {words.split()[1] for words in COMMANDS if words.split()[0] in ("train", "pretrain")}
     assert trained == set(STAGES)
-    evaluated = {words for words in COMMANDS if words.startswith("evaluate ")}
+    # A fit leaves a file and no run, and rules need neither.
+    evaluated = {words for words in COMMANDS if words.startswith("evaluate ")} - {"evaluate frameqp", "evaluate live"}
     assert {" ".join(stage.evaluate.split()[:2]) for stage in STAGES.values() if stage.evaluate} == evaluated
     for name, stage in STAGES.items():
         assert stage.evaluate or stage.instead

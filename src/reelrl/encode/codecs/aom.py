@@ -41,6 +41,10 @@ class Aom:
     is known beforehand (the encoder then finds scene cuts), else those of a still picture.
     """
 
+    _USAGE = api.GOOD_QUALITY
+    _BY_CALLBACK = True  # quantisers are asked for while a frame is coded
+    _PRESETS = (0, FASTEST)
+
     def __init__(self, settings: EncoderSettings, statistics: bytes | None = None, *, first_pass: bool = False) -> None:
         self._lib = api.load().lib
         self._settings = settings
@@ -50,7 +54,7 @@ class Aom:
         self._qp = settings.qp
         self._log = bytearray()
         self._context: Any = None
-        self._steered = settings.rate_control == "cqp" and not first_pass
+        self._steered = self._BY_CALLBACK and settings.rate_control == "cqp" and not first_pass
         deep = settings.bit_depth > 8
         self._image_format, self._flags = (api.I420_HIGH_DEPTH, api.HIGH_DEPTH_FLAG) if deep else (api.I420, 0)
         if self._steered and statistics is None:
@@ -110,10 +114,11 @@ class Aom:
         }
         if s.steers_rate:
             values["target_kbps"] = round(s.target_kbps or 0)
+        values |= {name: int(text) for name, text in s.options.items() if name in api.BUFFER_FIELDS}
         if self._statistics is not None:
             values["statistics"] = int(ffi.cast("uintptr_t", ffi.from_buffer(self._statistics)))
             values["statistics_bytes"] = self._statistics.size
-        context, config = ffi.new("uint8_t[]", api.CONTEXT_BYTES), api.configuration(self._lib, **values)
+        context, config = ffi.new("uint8_t[]", api.CONTEXT_BYTES), api.configuration(self._lib, self._USAGE, **values)
         status = self._lib.aom_codec_enc_init_ver(
             context, self._lib.aom_codec_av1_cx(), ffi.from_buffer(config), self._flags, api.ABI
         )
@@ -133,7 +138,9 @@ class Aom:
 
     def _set_controls(self) -> None:
         s = self._settings
-        controls = {api.CPU_USED: min(s.preset, FASTEST), api.SUPERBLOCK_SIZE: api.SUPERBLOCK_64, api.AUTO_ALT_REF: 0}
+        slowest, fastest = self._PRESETS
+        speed = min(max(s.preset, slowest), fastest)
+        controls = {api.CPU_USED: speed, api.SUPERBLOCK_SIZE: api.SUPERBLOCK_64, api.AUTO_ALT_REF: 0}
         if self._steered:
             controls |= {api.AQ_MODE: 0, api.DELTAQ_MODE: 2}
         elif s.rate_control == "crf":
@@ -143,6 +150,8 @@ class Aom:
                 self._lib.aom_codec_control(self._context, control, ffi.cast("int", value)), f"take control {control}"
             )
         for name, text in s.options.items():
+            if name in api.BUFFER_FIELDS:
+                continue
             self._check(
                 self._lib.aom_codec_set_option(self._context, name.encode(), text.encode()), f"take {name} = {text!r}"
             )

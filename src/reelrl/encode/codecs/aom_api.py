@@ -29,6 +29,7 @@ CONTEXT_BYTES, CONFIG_BYTES, IMAGE_BYTES = 56, 904, 168
 I420, I420_HIGH_DEPTH = 258, 258 | 2048
 HIGH_DEPTH_FLAG = 0x40000
 ONE_PASS, FIRST_PASS, LAST_PASS = 0, 1, 2
+GOOD_QUALITY, REAL_TIME = 0, 1
 VBR, CBR, CONSTANT_QUALITY = 0, 1, 3
 FRAME_PACKET, STATISTICS_PACKET = 0, 1
 KEY_FLAG = 1
@@ -45,6 +46,7 @@ CPU_USED, AUTO_ALT_REF, CQ_LEVEL, AQ_MODE, SUPERBLOCK_SIZE, DELTAQ_MODE, EXTERNA
 )
 GET_LAST_QUANTIZER_64 = 20
 GET_GOP_INFO = 174
+QUANTIZER_ONE_PASS = 159
 SUPERBLOCK_64 = 0
 STATISTICS_RECORD = 240
 """Bytes of one frame's first-pass statistics; one more record at the end sums them up."""
@@ -93,8 +95,14 @@ _FIELDS = {
     "statistics": (104, "Q"),
     "statistics_bytes": (112, "Q"),
     "target_kbps": (136, "I"),
+    "buf-sz": (156, "I"),
+    "buf-initial-sz": (160, "I"),
+    "buf-optimal-sz": (164, "I"),
     "kf_max_dist": (192, "I"),
 }
+BUFFER_FIELDS = ("buf-sz", "buf-initial-sz", "buf-optimal-sz")
+"""Milliseconds of cbr's buffer, by the names of aomenc's options, which `aom_codec_set_option` does not know."""
+
 _PLANES_AT, _STRIDES_AT = 64, 88
 _WHEELS = {"cv2": "opencv_python_headless.libs"}
 
@@ -126,10 +134,10 @@ def check_version(version: str) -> None:
         raise EncoderMissing(f"libaom {version} found, 3.14 needed; run: pip install 'opencv-python-headless>=4.14,<6'")
 
 
-def configuration(lib: Any, **values: int) -> NDArray[np.uint8]:
+def configuration(lib: Any, usage: int = GOOD_QUALITY, **values: int) -> NDArray[np.uint8]:
     """The library's default configuration with some fields changed."""
     config = np.zeros(CONFIG_BYTES, np.uint8)
-    if lib.aom_codec_enc_config_default(lib.aom_codec_av1_cx(), ffi.from_buffer(config), 0):
+    if lib.aom_codec_enc_config_default(lib.aom_codec_av1_cx(), ffi.from_buffer(config), usage):
         raise EncoderMissing("libaom gives no default configuration; its layout is not one we know")
     for name, value in values.items():
         at, form = _FIELDS[name]

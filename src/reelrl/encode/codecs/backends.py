@@ -28,6 +28,7 @@ class Capabilities:
     statistics_depend_on        settings that change the first pass's log besides picture, preset, tune and options
     bit_depths                  of samples that it codes
     crf_quarters                it has quarter steps of CRF
+    cbr_target_change           the target of cbr can be moved in mid-stream
     own_modes                   what it offers against maps by itself: contestants of `reel evaluate superblock`
     """
 
@@ -50,6 +51,7 @@ class Capabilities:
     own_modes: tuple[str, ...] = ()
     bit_depths: tuple[int, ...] = (8,)
     crf_quarters: bool = False
+    cbr_target_change: bool = False
 
 
 class Backend(Protocol):

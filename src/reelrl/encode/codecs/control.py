@@ -26,19 +26,28 @@ class Control:
     qp       the picture's own quantiser (needs `picture_qp`)
     base_qp  a new base of the pyramid from this picture on
     offsets  int32 per superblock in raster order, in QP steps; None sends no map
+    kbps     a new target of cbr from this picture on
     """
 
     qp: int | None = None
     base_qp: int | None = None
     offsets: NDArray[np.int32] | None = None
+    kbps: float | None = None
 
     @classmethod
     def checked(
-        cls, settings: EncoderSettings, qp: int | None, base_qp: int | None, offsets: ArrayLike | None
+        cls,
+        settings: EncoderSettings,
+        qp: int | None,
+        base_qp: int | None,
+        offsets: ArrayLike | None,
+        kbps: float | None = None,
     ) -> Control:
         """What the encoder will obey, or ConfigError with the reason why it would not."""
+        if kbps is not None:
+            _check_rate(settings, kbps)
         if qp is None and base_qp is None and offsets is None:
-            return NOTHING
+            return NOTHING if kbps is None else cls(kbps=kbps)
         if settings.steers_rate:
             raise ConfigError(
                 f"a {_named(qp, base_qp)} was sent with rate_control = {settings.rate_control}: the encoder chooses "
@@ -62,6 +71,14 @@ class Control:
 
 
 NOTHING = Control()
+
+
+def _check_rate(settings: EncoderSettings, kbps: float) -> None:
+    if settings.rate_control != "cbr" or not (able := capabilities(settings.backend)).cbr_target_change:
+        title = capabilities(settings.backend).title
+        raise ConfigError(f"kbps = {kbps} in mid-stream: {title} with {settings.rate_control} has no target to move")
+    if not kbps >= 1:
+        raise ConfigError(f"kbps = {kbps}: {able.title} takes 1 kbit/s or more")
 
 
 def check_openable(settings: EncoderSettings) -> None:

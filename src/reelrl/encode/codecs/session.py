@@ -65,16 +65,23 @@ class Session(ABC):
         self._interrupted = ""  # what Ctrl+C came in between of
 
     def send(
-        self, frame: Frame, *, qp: int | None = None, base_qp: int | None = None, offsets: ArrayLike | None = None
+        self,
+        frame: Frame,
+        *,
+        qp: int | None = None,
+        base_qp: int | None = None,
+        offsets: ArrayLike | None = None,
+        kbps: float | None = None,
     ) -> None:
         """Encode one frame.
 
         qp       quantiser of this very picture (sessions with `picture_qp`)
         base_qp  new base quantiser from this picture on (cqp)
         offsets  QP steps per superblock in raster order; None sends no map, zeros send a map of zeros
+        kbps     new target from this picture on (cbr)
         """
         check_frame(frame, self.settings)
-        control = Control.checked(self.settings, qp, base_qp, offsets)
+        control = Control.checked(self.settings, qp, base_qp, offsets, kbps)
         if self._flushed:
             raise EncoderError("a frame was sent after flush; open a new session for a new stream")
         if base_qp is not None:

@@ -98,6 +98,7 @@ class SvtAv1:
             own_modes=("crf", "crf:aq-mode=1", "crf:enable-variance-boost=1"),
             bit_depths=(8, 10),
             crf_quarters=True,
+            cbr_target_change=True,
         )
 
     @staticmethod
@@ -308,6 +309,9 @@ class SvtAv1:
         chain = self._quality_event if self._settings.psnr or self._settings.ssim else ffi.NULL
         if self._first_pass:
             return ffi.NULL
+        if control.kbps is not None:
+            rate = ffi.new("Rate*", (self._settings.qp, round(1000 * control.kbps)))
+            chain = self._event(number, api.RATE_CHANGE_EVENT, rate, ffi.sizeof("Rate"), chain)
         if control.base_qp is not None:
             rate = ffi.new("Rate*", (control.base_qp, 2_000_513))  # the encoder's default rate: any other is an error
             chain = self._event(number, api.RATE_CHANGE_EVENT, rate, ffi.sizeof("Rate"), chain)

@@ -32,6 +32,7 @@ class Decision(TypedDict, total=False):
     qp: int | None
     base_qp: int | None
     offsets: ArrayLike | None
+    kbps: float | None
 
 
 @dataclass(frozen=True)

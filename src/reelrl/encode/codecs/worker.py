@@ -86,7 +86,12 @@ class WorkerSession(Session):
             self.close()
 
     def _encode(self, frame: Frame, control: Control) -> list[Packet]:
-        decision = {"qp": control.qp, "base_qp": control.base_qp, "offsets": control.offsets}
+        decision = {
+            "qp": control.qp,
+            "base_qp": control.base_qp,
+            "offsets": control.offsets,
+            "kbps": control.kbps,
+        }
         packets: list[Packet] = self._ask("send", self._deadline_s, frame, **decision)
         return packets
 
