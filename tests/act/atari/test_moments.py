@@ -14,7 +14,7 @@ VALUES = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=30)
 
 
 @given(values=VALUES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_running_moments_are_those_of_all_values(values: list[float]) -> None:
     moments = RunningMoments(1, (2,))
     for value in values:
@@ -35,7 +35,7 @@ def test_what_never_changes_stays_zero_and_the_first_value_is_the_mean() -> None
 
 
 @given(episodes=st.lists(VALUES, min_size=1, max_size=4))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 def test_rewards_are_divided_by_the_deviation_of_their_discounted_sums(episodes: list[list[float]]) -> None:
     scale, gamma = RewardScale(1, 0.9), 0.9
     sums: list[float] = []

@@ -55,7 +55,7 @@ def assert_same(one: dict[str, Any], two: dict[str, Any]) -> None:
         ("q", "pixels", "obgd"),
         ("q", "pixels", "intentional"),
         ("actor-critic", "pixels", "adaptive-obgd"),
-        ("q", "both", "trace-adam"),
+        pytest.param("q", "both", "trace-adam", marks=pytest.mark.slow),
     ],
 )
 def test_players_side_by_side_are_each_what_they_would_be_alone(
