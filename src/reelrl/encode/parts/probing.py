@@ -36,16 +36,15 @@ _ABLE = 9  # the fastest preset that codes flat graphics and fast motion in abou
 # Sample encodes of two mini-GOPs: one in so many frames of a short clip, up to three; one in so many of a long one.
 _SAMPLE_MINIGOPS, _SAMPLE_EVERY, _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES = 2, 150, 600, 24
 _FIRST_QP, _LEAST_STEP = 40, 5  # of the sample encodes
-# Frames: of so few a second sample would cost as much as a second probe. So near, in octaves, it would change nothing.
-_SHORT, _LONG, _NEAR_OCTAVES = 100, 600, 0.5
+_SHORT = 100  # frames: of so few a second sample would cost as much as a second probe
 # Octaves that clips take above what their samples say: behind a sample the encoder sees no more frames that would lean
 # on its own, and spends less on it. (0.4 behind one mini-GOP.)
 _UNSEEN_OCTAVES = 0.1
 # Encodes by presets below this take less than samples by the fastest, by so much a preset.
 _LIKE_SAMPLES, _OCTAVES_PER_PRESET = 9, 0.1
-# What encodes take of the probe's bits at the probe's QPs: 0.86 to 0.95 of generated clips by presets 4 and 8, and 0.6
-# to 0.8 of flat graphics.
-_BITS_OF_PROBE, _SLOW_ENCODE = 0.93, 9
+# What encodes take of the probe's bits at the probe's QPs: 0.86 to 0.99 of generated clips by presets 4 and 8, and 0.96
+# to 1.01 where the probe has the encode's own preset.
+_BITS_OF_PROBE, _BITS_OF_OWN, _SLOW_ENCODE = 0.93, 0.98, 9
 _FAR_OCTAVES = 0.3  # a probe that is further from the budget is made again, nearer
 
 
@@ -117,8 +116,8 @@ class Prober:
     def at_rate(self, bits: float) -> Probes:
         """By a faster preset, at a QP at which the encode takes about so many bits."""
         preset = self._settings.preset
-        fast = replace(self._settings, preset=min(preset + FASTER, FASTEST if preset > _ABLE else _ABLE))
-        ratio = _BITS_OF_PROBE if preset <= _SLOW_ENCODE else 1.0
+        fast = replace(self._settings, preset=self._probe_preset())
+        ratio = 1.0 if preset > _SLOW_ENCODE else _BITS_OF_OWN if fast.preset == preset else _BITS_OF_PROBE
         qp, octaves_per_qp = self._guess(bits)
         first = Probes(self._probed(replace(fast, qp=qp)), self._alike(octaves_per_qp), 1, ratio)
         octaves = math.log2(first.bits / bits)
@@ -132,6 +131,12 @@ class Prober:
         slopes = (CRF_STEPS_PER_QP * math.log2(one.bits / other.bits) / (better - qp) for one, other in both)
         return replace(nearer, slopes=tuple(map(possible_slope, slopes)), passes=2)
 
+    def _probe_preset(self) -> int:
+        preset = self._settings.preset
+        if self._clip.frame_count < _SHORT:
+            return preset  # too few frames to make up for anything on the way: to code all again costs more
+        return min(preset + FASTER, FASTEST if preset > _ABLE else _ABLE)
+
     def _alike(self, octaves_per_qp: float) -> tuple[float, ...]:
         return (possible_slope(octaves_per_qp),) * len(self._parts)
 
@@ -141,8 +146,7 @@ class Prober:
         bits *= 2 ** (_OCTAVES_PER_PRESET * max(_LIKE_SAMPLES - self._settings.preset, 0))
         qp = _FIRST_QP
         octaves = self._sampled_octaves(replace(settings, qp=qp), bits)
-        frames = self._clip.frame_count
-        if frames < _SHORT or (frames < _LONG and abs(octaves) < _NEAR_OCTAVES):
+        if self._clip.frame_count < _SHORT:
             return near(qp + octaves * CRF_STEPS_PER_QP / OCTAVES_PER_QP), OCTAVES_PER_QP
         step = round(octaves / OCTAVES_PER_QP)
         following = near(qp + (step if abs(step) >= _LEAST_STEP else math.copysign(_LEAST_STEP, step or 1)))
