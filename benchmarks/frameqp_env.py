@@ -19,7 +19,7 @@ from reelrl.encode.codecs.aom_first_pass import TWO_PASS, opened, set_modes, two
 from reelrl.encode.codecs.aom_two_pass import TwoPassSession
 from reelrl.encode.frameqp.env import FrameQpEnv
 
-CLIPS = ("generated:street?size=176x144&frames=97", "generated:street?size=352x288&frames=65")
+CLIPS = ("generated:street?size=176x144&frames=97", "generated:street?size=352x288&frames=49")
 QP = 38
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +150,10 @@ class FrameQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
         info = {
             "cost": cost,
             "delta": delta,
-            "frame": asdict(done.asked),
+            "frame": done.asked.frame,
+            "kind": done.asked.kind,
+            "layer": done.asked.layer,
+            "gop": done.asked.gop,
             "qindex": done.qindex,
             "bits": done.bits,
             "rate_error": self._account.rate_error,

@@ -54,7 +54,7 @@ def observation(situation: FrameSituation, guide: float = 0.0) -> NDArray[np.flo
         _log(share, episode.width * episode.height) / 2 + 2,
     ]
     values += _past(situation)
-    return np.clip(np.nan_to_num(np.array(values, np.float32)), -LIMIT, LIMIT)
+    return np.array([min(max(value, -LIMIT), LIMIT) for value in values], np.float32)
 
 
 def _first_pass(episode: FrameQpEpisode, frame: int) -> list[float]:
