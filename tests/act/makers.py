@@ -25,7 +25,8 @@ def small_config(players: int = 2, **changes: Any) -> VZCoopConfig:
 
 def coop_env(players: int = 2, frame_stack: int = 1, max_steps: int | None = None, **changes: Any) -> Any:
     """An environment with small pictures; keywords of the environment and of its settings alike."""
-    own = {name: changes.pop(name) for name in ("aux_observations", "channels_last") if name in changes}
+    named = ("aux_observations", "channels_last", "sightings")
+    own = {name: changes.pop(name) for name in named if name in changes}
     return VizDoomCoopParallelEnv(small_config(players, **changes), frame_stack, max_steps, **own)
 
 

@@ -6,6 +6,7 @@ bd_forest(summary, results, title)         # BD-rates, every clip a dot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ def forest(rows: Sequence[Row], *, title: str, lower_is_better: bool | None = No
 
     Without `lower_is_better` the values are no differences: no line, no side.
     """
-    flat = [value for row in rows for value in (*row.interval, *(dot for _, dot in row.dots))]
+    flat = [value for row in rows for value in (*row.interval, *(dot for _, dot in row.dots)) if not math.isnan(value)]
     flat += [0.0] if lower_is_better is not None or not flat else []
     ticks = nice_ticks(min(flat), max(flat), 7)
     low, high = ticks[0], ticks[-1]
@@ -101,7 +102,8 @@ def _row(row: Row, top: float, across: Callable[[float], float], lower_is_better
     ]
     colour = _colour(row, lower_is_better)
     stroke = f"stroke: var(--{colour}); stroke-width: 3"
-    bar = tag("line", x1=f"{across(low):.1f}", y1=y, x2=f"{across(high):.1f}", y2=y, style=stroke)
+    ends = (low, high) if row.interval.is_known else (mean, mean)
+    bar = tag("line", x1=f"{across(ends[0]):.1f}", y1=y, x2=f"{across(ends[1]):.1f}", y2=y, style=stroke)
     note = tag("title", f"{row.name}: {row.figure}")
     middle = tag("circle", note, cx=f"{across(mean):.1f}", cy=y, r=6, style=f"fill: var(--{colour})")
     name = tag("text", row.name, x=0, y=top + 18, class_="name")

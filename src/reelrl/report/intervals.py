@@ -13,6 +13,9 @@ from reelrl.errors import ConfigError
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 4000
+LEAST_MATCHES = 5
+"""A bootstrap of fewer cannot leave their range, and takes three matches for more than they are."""
+TOO_FEW = f"Too few matches for an interval: with fewer than {LEAST_MATCHES} a mean is all that can be said."
 
 
 # 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.
@@ -28,6 +31,19 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.mean:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+    @property
+    def is_known(self) -> bool:
+        """False where there was too little to know more than the mean."""
+        return not math.isnan(self.low)
+
+    def of(self, matches: int) -> Interval:
+        """The same if it is over enough matches; over few of them, the mean alone."""
+        return self if matches >= LEAST_MATCHES else Interval(self.mean, math.nan, math.nan)
+
+    def plain(self) -> list[float | None]:
+        """For JSON: [mean, low, high], the last two null where they are not known."""
+        return [self.mean, *(value if self.is_known else None for value in (self.low, self.high))]
 
 
 def mean_interval(values: Floats, *, level: float = 0.95, seed: int = 0, resamples: int = RESAMPLES) -> Interval:

@@ -69,7 +69,8 @@ def test_runs_become_tables_maps_and_a_page(world: Path, capsys: pytest.CaptureF
         assert {row["place"] for row in csv.DictReader(file)} == set(PLAN.places)
     page = (world / "out/index.html").read_text()
     assert page.index("<h1>") < page.index('class="forest"') < page.index("<table")
-    assert "2 test matches" in page
+    assert "on 2 test matches</h1>" in page
+    assert {(record["low"], record["high"]) for record in summary["scores"]} == {(None, None)}, "two are too few"
     assert outside_sources(page) == []
     assert (world / "out/maps.png").stat().st_size > 1000
     assert evaluate(world, ["0001", "0002", "0003"], "--jobs", "2", "--json") == 0

@@ -22,7 +22,7 @@ RUNS = ["runs/0001-doom-mappo", "runs/0002-doom-mappo"]
 FACTS: dict[str, Any] = {
     "scenario": "nine_rooms",
     "players": 2,
-    "matches": 4,
+    "matches": 5,
     "trained teams": "runs/0001-doom-mappo (seed 0), runs/0002-doom-mappo (seed 1)",
     "command": "reel evaluate doom runs/0001 runs/0002 --episodes 4",
 }
@@ -33,10 +33,10 @@ def episodes(*returns: float) -> list[PlayedEpisode]:
 
 
 PLAYED = {
-    "chance": episodes(1.0, 2.0, 0.0, 3.0),
-    "sweep": episodes(20.0, 24.0, 19.0, 25.0),
-    RUNS[0]: episodes(11.0, 13.0, 10.5, 12.5),
-    RUNS[1]: episodes(8.0, 9.5, 7.0, 11.0),
+    "chance": episodes(1.0, 2.0, 0.0, 3.0, 1.5),
+    "sweep": episodes(20.0, 24.0, 19.0, 25.0, 22.0),
+    RUNS[0]: episodes(11.0, 13.0, 10.5, 12.5, 11.75),
+    RUNS[1]: episodes(8.0, 9.5, 7.0, 11.0, 8.875),
 }
 
 
@@ -47,7 +47,7 @@ def test_rows_pair_every_team_with_chance_in_the_same_match() -> None:
     assert rows["sweep"].above_chance is not None
     assert rows["sweep"].above_chance.mean == pytest.approx(20.5)
     assert rows["sweep"].above_chance.low >= 19  # what the matches themselves differ by does not count
-    assert rows[ALL_RUNS].episodes == 8
+    assert rows[ALL_RUNS].episodes == 10
     assert rows[ALL_RUNS].returns.mean == pytest.approx((rows[RUNS[0]].returns.mean + rows[RUNS[1]].returns.mean) / 2)
 
 
@@ -78,11 +78,17 @@ def test_a_page_begins_with_the_verdict_against_the_stronger_baseline(tmp_path: 
     assert outside_sources(page) == []
 
 
-def test_one_match_shows_no_difference(tmp_path: Path) -> None:
-    played = {team: played[:1] for team, played in PLAYED.items() if team != RUNS[1]}
-    page = written(tmp_path, played, RUNS[:1], matches=1)
-    assert "<h1>0001-doom-mappo: return 11.00 in one match</h1>" in page
-    assert "intervals say nothing about other matches" in page
+@pytest.mark.parametrize(("matches", "words"), [(1, "1 test match"), (4, "4 test matches")])
+def test_fewer_than_five_matches_give_a_word_and_no_interval(tmp_path: Path, matches: int, words: str) -> None:
+    played = {team: played[:matches] for team, played in PLAYED.items() if team != RUNS[1]}
+    page = written(tmp_path, played, RUNS[:1], matches=matches)
+    mean = sum(each.reward for each in played[RUNS[0]]) / matches
+    assert f"<h1>0001-doom-mappo: return {mean:.2f} in {words}</h1>" in page
+    assert "with fewer than 5 a mean is all that can be said" in page
+    assert "nan" not in page
+    assert f"<td>{mean:.2f}</td>" in page
+    rows = {row.team: row for row in summarise(played, RUNS[:1])}
+    assert rows[RUNS[0]].record()["return"] == [pytest.approx(mean), None, None]
 
 
 @pytest.mark.browser

@@ -10,7 +10,8 @@ from torchrl.envs import Compose, TransformedEnv
 
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
 from reelrl.act.marl.benchmarl.parts import Parts
-from reelrl.act.marl.benchmarl.task import GROUP, DoomPettingZooTask
+from reelrl.act.marl.benchmarl.rollouts import GROUP
+from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
 from reelrl.act.video.encoder import frozen_video_encoder
 from reelrl.errors import ConfigError
 from tests.act.marl.small_training import small_training

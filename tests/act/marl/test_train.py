@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play
+from reelrl.act.doom.teams import BlindTeam, RandomTeam, TrainedTeam, make_env, play
 from reelrl.act.marl import settings as doom_training
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
 from reelrl.act.marl.benchmarl.models import AgentVideoReader
@@ -146,7 +146,7 @@ def test_teams_play_the_same_match(trained: tuple[DoomExperiment, Path]) -> None
     env = make_env(run.settings(doom_training.DoomTraining))
     try:
         team = TrainedTeam(run)
-        episodes = [play(env, each, seed=3) for each in (team, team, RandomTeam(), SweepingTeam())]
+        episodes = [play(env, each, seed=3) for each in (team, team, RandomTeam(), BlindTeam("sweep"))]
     finally:
         env.close()
     assert episodes[0] == episodes[1]  # with two players the engine repeats itself, and so does the team

@@ -13,7 +13,7 @@ from reelrl import seeding
 from reelrl.act.doom.match import Match
 from reelrl.act.doom.player_process import GOAL_REACHED, WENT_ON
 from reelrl.act.doom.settings import VZCoopConfig
-from reelrl.act.doom.shared_memory import COLUMN
+from reelrl.act.doom.shared_memory import COLUMN, FACTS
 from reelrl.errors import ConfigError, GameError, MissingExtra
 from reelrl.names import did_you_mean
 
@@ -47,6 +47,8 @@ AUX_FACTS: dict[str, str | None] = {
     "team_id": None,
 }
 _COUNTERS = ("KILLCOUNT", "DEATHCOUNT", "HITCOUNT", "DAMAGE_TAKEN")  # counted from the episode's start
+
+_IS_COUNTER = np.array([name in _COUNTERS for name in FACTS])
 
 # Counters, by the setting that weighs them. The engine counts kills for the level: every player has the team's.
 _OF_EACH = {"hit": "HITCOUNT", "death": "DEATHCOUNT", "damage_taken": "DAMAGE_TAKEN", "scenario": "TOTAL_REWARD"}
@@ -92,6 +94,7 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         *,
         aux_observations: Sequence[str] = (),
         channels_last: bool = False,
+        sightings: bool = False,
     ) -> None:
         self.cfg = cfg or VZCoopConfig()
         _check_count("frame_stack", frame_stack)
@@ -102,6 +105,7 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
                 raise ConfigError(f"unknown aux observation {name!r}{did_you_mean(name, AUX_FACTS)}")
         self.frame_stack, self.max_steps = frame_stack, max_steps
         self.aux_observations, self.channels_last = tuple(aux_observations), channels_last
+        self._with_sightings = sightings
         self.possible_agents = [f"player_{number}" for number in range(self.cfg.num_players)]
         self.agents: list[str] = []
         # One object per agent for good: their random states are seeded by whoever samples from them.
@@ -121,18 +125,29 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         """Process ids of the players, while a match is on."""
         return self._match.pids if self._match else []
 
+    @property
+    def told(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Facts (players, facts) and, where the environment was made with `sightings`, who is where (`shared_memory`):
+        what no player may know, for rules that are told and for teachers.
+        """
+        if self._match is None or not self._with_sightings:
+            raise GameError("nobody is told anything here; make the environment with sightings=True and call reset()")
+        return self._match.facts, self._match.sightings
+
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[PerAgent, PerAgent]:  # noqa: ARG002
         """Begin an episode: with a seed in fresh engines, else in those that run."""
         if seed is not None:
             self._random = seeding.stream(seed, "doom")
         if seed is not None or self._match is None or not self._match.alive:
             self.close()
-            self._match = Match(self.cfg, seed=int(self._random.integers(2**31)))
+            seed = int(self._random.integers(2**31))
+            self._match = Match(self.cfg, seed, sightings=self._with_sightings)
         else:
             self._match.new_episode()
         self.agents = list(self.possible_agents)
         self._steps = 0
         self._first = self._facts = self._match.facts
+        self._counted = since_start(self._facts, self._first)
         self._frames = np.repeat(self._match.pictures[:, None], self.frame_stack, axis=1)
         return self._observations(), self._infos()
 
@@ -143,10 +158,11 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         outcome = self._match.step(self._checked(actions))
         self._steps += 1
         before, self._facts = self._facts, self._match.facts
+        self._counted = since_start(self._facts, self._first)
         self._frames = np.concatenate([self._frames[:, 1:], self._match.pictures[:, None]], axis=1)
         terminated = outcome == GOAL_REACHED
         truncated = not terminated and (outcome != WENT_ON or self._steps == self.max_steps)
-        reward = team_reward(before, self._facts, self.cfg.rewards, goal=terminated)
+        reward = float(team_reward(before, self._facts, self.cfg.rewards, goal=terminated))
         answer = (
             self._observations(),
             dict.fromkeys(self.agents, reward),
@@ -206,8 +222,7 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         return 0.0 if fact is None else self._fact(number, fact)
 
     def _fact(self, number: int, name: str) -> float:
-        value = self._facts[number, COLUMN[name]]
-        return float(value - self._first[number, COLUMN[name]] if name in _COUNTERS else value)
+        return float(self._counted[number, COLUMN[name]])
 
     def _infos(self) -> PerAgent:
         return {agent: self._info(number) for number, agent in enumerate(self.possible_agents)}
@@ -239,12 +254,19 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         return [_action(agent, actions[agent]) for agent in self.agents]
 
 
-def team_reward(before: NDArray[np.float64], after: NDArray[np.float64], weights: Rewards, *, goal: bool) -> float:
-    """What every player of the team earns by the step between two (players, facts) tables: the same for all."""
+def team_reward(
+    before: NDArray[np.float64], after: NDArray[np.float64], weights: Rewards, *, goal: Any
+) -> NDArray[np.float64]:
+    """What every player of the team earns by the step between two (..., players, facts) tables: the same for all."""
     gained = after - before
-    earned = sum(getattr(weights, name) * gained[:, COLUMN[fact]].sum() for name, fact in _OF_EACH.items())
-    earned += sum(getattr(weights, name) * gained[:, COLUMN[fact]].max() for name, fact in _OF_ALL.items())
-    return float(earned + weights.goal * goal)
+    earned = sum(getattr(weights, name) * gained[..., COLUMN[fact]].sum(-1) for name, fact in _OF_EACH.items())
+    earned += sum(getattr(weights, name) * gained[..., COLUMN[fact]].max(-1) for name, fact in _OF_ALL.items())
+    return np.asarray(earned + weights.goal * goal)
+
+
+def since_start(facts: NDArray[np.float64], first: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(..., facts) with the counters as from the episode's first facts on."""
+    return facts - _IS_COUNTER * first
 
 
 def _action(agent: str, value: Any) -> int:

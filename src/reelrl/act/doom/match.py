@@ -1,7 +1,8 @@
-"""A match: players who meet, advance together one tic at a time, and end together.
+"""A match: players who meet, act together, and end together.
 
-The engines of a netgame wait for each other every tic, and hang when one runs ahead. So every tic is a barrier: all
-players get their order before any answer is read, and none gets the next before all have answered.
+All players get their order before any answer is read, and none gets the next before all have answered. In between they
+advance tic by tic, each waiting for the others (player_process), so that many matches can run side by side while their
+trainer does something else: `start_step` for all of them, then `finish` for each.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.act.doom import engines, ports
-from reelrl.act.doom.player_process import DIE, GOAL_REACHED, HOLD, NEW_EPISODE, SHOW, TIME_OVER, WENT_ON, Part
+from reelrl.act.doom.player_process import GOAL_REACHED, NEW_EPISODE, ORDER, PLAY, TIME_OVER, WENT_ON, Part
 from reelrl.act.doom.player_supervisor import PlayerGroup
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.doom.shared_memory import COLUMN, MatchMemory
+from reelrl.act.doom.shared_memory import MatchMemory
 from reelrl.errors import GameError, MissingExtra
 
 if TYPE_CHECKING:
@@ -30,16 +31,14 @@ if TYPE_CHECKING:
     from reelrl.act.doom.settings import VZCoopConfig
 
 _TRIES = 3  # another process may take a free port in the moment between finding and using it
-_NO_ACTION = bytes((0,))
-_DYING_TICS = 20  # at most; usually two
-_SETTLING_TICS = 8  # a level's first tics, in which players do not move whatever they are told
 
 
 class Match:
     """Players 0 to n - 1 of one game, in the engine's own order. After any error, and after `close`, it is gone.
 
     With `sightings` players also tell whom they see; with `own_colours` each wears another colour, where otherwise all
-    are green; with `survey` the map's sectors are written to that file.
+    are green; with `survey` the map's sectors are written to that file. Matches of one batch share a `memory`, and each
+    has its `place` there.
     """
 
     def __init__(
@@ -50,22 +49,21 @@ class Match:
         sightings: bool = False,
         own_colours: bool = False,
         survey: Path | None = None,
+        memory: MatchMemory | None = None,
+        place: int = 0,
     ) -> None:
-        self.config = config
+        self.config, self._place = config, place
         folder = engines.match_folder()
-        self._memory = MatchMemory(config.num_players, *config.picture_size, sightings=sightings)
-        self._clean = weakref.finalize(self, _clean, os.getpid(), self._memory, folder)
+        self._memory = memory or MatchMemory(config.num_players, *config.picture_size, sightings=sightings)
+        self._clean = weakref.finalize(self, _clean, os.getpid(), None if memory else self._memory, folder)
         try:
-            self._players = _meet(config, seed, folder, self._memory, sightings, own_colours, survey)
+            self._players = _meet(config, seed, folder, self._memory, place, sightings, own_colours, survey)
         except BaseException:
             self._clean()
             raise
         # Joiners race for their places; the engine's own numbers are the ones that count.
-        numbers = self._memory.facts[:, COLUMN["PLAYER_NUMBER"]].astype(int)
-        self._players.numbers = numbers.tolist()
-        self._order = np.argsort(numbers)
-        self._settle()
-        self._full_health = self.facts[:, COLUMN["HEALTH"]]
+        self._players.numbers = self._memory.numbers[place].tolist()
+        self.outcome = WENT_ON
 
     @property
     def alive(self) -> bool:
@@ -75,81 +73,65 @@ class Match:
     @property
     def pids(self) -> list[int]:
         """Process ids of the players, which are also those of the process groups that hold their engines."""
-        return [self._players.pids[index] for index in self._order]
+        return [self._players.pids[index] for index in np.argsort(self._players.numbers)]
 
     @property
     def facts(self) -> NDArray[np.float64]:
         """(players, facts) after the last step: a copy."""
-        return self._memory.facts[self._order]
+        copied: NDArray[np.float64] = self._memory.facts[self._place].copy()
+        return copied
 
     @property
     def pictures(self) -> NDArray[np.uint8]:
         """(players, 3, height, width) after the last step: a copy."""
-        return self._memory.pictures[self._order]
+        copied: NDArray[np.uint8] = self._memory.pictures[0, self._place].copy()
+        return copied
 
     @property
     def sightings(self) -> NDArray[np.float64]:
         """(players, rows, columns) after the last step, where they were asked for: a copy."""
-        return self._memory.sightings[self._order]
+        copied: NDArray[np.float64] = self._memory.sightings[self._place].copy()
+        return copied
 
     def step(self, actions: Sequence[int]) -> bytes:
         """Hold one action per player for as many tics as the settings say; returns how the episode stands."""
-        orders = [bytes((actions[number],)) for number in self._players.numbers]
-        for tic in range(self.config.skip):
-            kind = SHOW if tic == self.config.skip - 1 else HOLD
-            self.outcome = self._send([kind + action for action in orders])
-            if self.outcome != WENT_ON:
-                break
-        return self.outcome
+        self.start_step(actions)
+        return self.finish()
 
     def new_episode(self) -> None:
         """Begin anew in the same engines; chance goes on from where it was."""
-        if self.outcome == GOAL_REACHED:
-            self._begin()  # nobody can die in a level that is over
-        # Co-operative games keep health and weapons from level to level; only those who died get new ones. One who
-        # came back quickly may have been hurt again before the others were dead.
-        for _ in range(_TRIES):
-            self._die()
-            self._begin()
-            if np.array_equal(self.facts[:, COLUMN["HEALTH"]], self._full_health):
-                break
+        self.start_episode()
+        self.finish()
+
+    def start_step(self, actions: Sequence[int], slot: int = 0) -> None:
+        """Begin a step, whose pictures go to `slot`; `finish` waits for its end."""
+        self._send([ORDER.pack(PLAY, actions[number], slot) for number in self._players.numbers])
+
+    def start_episode(self, slot: int = 0) -> None:
+        """Begin a new episode, whose first pictures go to `slot`; `finish` waits until players may act."""
+        self._send([ORDER.pack(NEW_EPISODE, 0, slot)] * self.config.num_players)
+
+    def finish(self) -> bytes:
+        """Wait for all players; returns how the episode stands."""
+        try:
+            answers = self._players.receive(self.config.deadline_s)
+        except BaseException:
+            self.close()
+            raise
+        self.outcome = next((each for each in (GOAL_REACHED, TIME_OVER) if each in answers), WENT_ON)
+        return self.outcome
 
     def close(self) -> None:
         """End all processes and remove what they shared. A second call does nothing."""
         self._players.end()
         self._clean()
 
-    def _begin(self) -> None:
-        self._send_all(NEW_EPISODE)
-        self._settle()
-
-    def _settle(self) -> None:
-        for _ in range(_SETTLING_TICS - 1):
-            self._send_all(HOLD)
-        self._send_all(SHOW)
-        self.outcome = WENT_ON
-
-    def _die(self) -> None:
-        deaths = self.facts[:, COLUMN["DEATHCOUNT"]]
-        self._send_all(DIE)
-        for _ in range(_DYING_TICS):
-            self._send_all(SHOW)
-            facts = self.facts
-            if np.all((facts[:, COLUMN["DEATHCOUNT"]] > deaths) | (facts[:, COLUMN["DEAD"]] > 0)):
-                break
-
-    def _send_all(self, kind: bytes) -> None:
-        self._send([kind + _NO_ACTION] * self.config.num_players)
-
-    def _send(self, orders: list[bytes]) -> bytes:
+    def _send(self, orders: list[bytes]) -> None:
         try:
-            answers = self._players.send(orders, self.config.deadline_s)
+            self._players.send(orders)
         except BaseException:
             self.close()
             raise
-        if GOAL_REACHED in answers:
-            return GOAL_REACHED
-        return TIME_OVER if TIME_OVER in answers else WENT_ON
 
 
 def _meet(
@@ -157,6 +139,7 @@ def _meet(
     seed: int,
     folder: Path,
     memory: MatchMemory,
+    place: int,
     sightings: bool,
     own_colours: bool,
     survey: Path | None,
@@ -169,6 +152,8 @@ def _meet(
             ports.require_free(config.port)
         port = config.port or ports.free_port()
         parts = [_part(config, index, seed, port, path, folder, engine) for index in range(config.num_players)]
+        matches, slots = len(memory.facts), memory.slots
+        parts = [part._replace(match=place, matches=matches, slots=slots) for part in parts]
         parts = [part._replace(sightings=sightings, own_colours=own_colours) for part in parts]
         parts[0] = parts[0]._replace(survey=None if survey is None else str(survey.resolve()))
         group = PlayerGroup(parts, memory, start_order=[*range(1, config.num_players), 0])
@@ -203,6 +188,10 @@ def _part(config: VZCoopConfig, index: int, seed: int, port: int, path: Path, fo
         sightings=False,
         own_colours=False,
         survey=None,
+        skip=config.skip,
+        match=0,
+        matches=1,
+        slots=1,
     )
 
 
@@ -236,7 +225,8 @@ def _engine_that_dies_with_its_player(folder: Path) -> str:
     return str(script)
 
 
-def _clean(owner: int, memory: MatchMemory, folder: Path) -> None:
-    memory.close()
+def _clean(owner: int, memory: MatchMemory | None, folder: Path) -> None:
+    if memory:
+        memory.close()
     if os.getpid() == owner:  # and not a fork of it
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,11 @@
-"""One player: a process of its own that runs one Doom engine and does what the match says, tic by tic.
+"""One player: a process of its own that runs one Doom engine and does what the match says, an action at a time.
 
-    match  ── socket: 2 bytes per order ──►  player  ──►  engine (the player's child, same process group)
-           ◄── socket: 1 byte per answer ──
-           ◄── shared memory: facts and picture ──
+    match  ── socket: 4 bytes per order ──►  player  ──►  engine (the player's child, same process group)
+           ◄── socket: 1 byte per answer ──    ▲
+           ◄── shared memory: facts, picture   └── socket: a byte after every tic ──►  player 0, which answers all
+
+The engines of a netgame hang when one of them runs ahead, so every tic is a barrier. An order is for all tics of an
+action, or for all that a new episode takes; the players keep the barrier among themselves, without the match.
 
 An engine that cannot connect crashes its process, and one that lost a peer waits for ever; so no engine ever runs in
 the trainer. The player's first thread obeys; a second one watches the socket, and when the match is gone it ends
@@ -20,6 +23,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import sys
 import threading
 from contextlib import suppress
@@ -27,18 +31,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reelrl.act.doom.engines import remove_shared_memory
-from reelrl.act.doom.shared_memory import GAME_VARIABLES, MatchMemory, SightingsWriter
+from reelrl.act.doom.shared_memory import COLUMN, GAME_VARIABLES, MatchMemory, SightingsWriter
 
 if TYPE_CHECKING:
     import vizdoom
 
-# Orders. HOLD advances a tic without drawing it; SHOW draws and publishes it; the second byte is the action.
-HOLD, SHOW, DIE, NEW_EPISODE = b"h", b"s", b"d", b"n"
+# Orders: what to do, the action to hold, the slot that the picture goes to.
+ORDER = struct.Struct("<cBH")
+PLAY, NEW_EPISODE = b"p", b"n"
 # Answers. WENT_ON is one byte; FAILED is followed by text and the end of the stream.
 WENT_ON, GOAL_REACHED, TIME_OVER, FAILED = b".", b"g", b"t", b"!"
 
+_TRIES = 3
+_DYING_TICS = 20  # at most; usually two
+_SETTLING_TICS = 8  # a level's first tics, in which players do not move whatever they are told
+_NO_ACTION = 0
+
 # Every action presses one of these buttons, the first none.
 BUTTONS = ("MOVE_FORWARD", "TURN_LEFT", "TURN_RIGHT", "MOVE_LEFT", "MOVE_RIGHT", "ATTACK", "USE")
+# How an episode stands, as flags that the players of a match join.
+_GOAL, _TIME = 1, 2
+_ANSWERS = (WENT_ON, GOAL_REACHED, TIME_OVER, GOAL_REACHED)
 _PRESSED = [[0] * len(BUTTONS), *([float(each == button) for each in BUTTONS] for button in BUTTONS)]
 
 
@@ -68,55 +81,131 @@ class Part(NamedTuple):
     """Tell who is on the screen, and player 0 where all enemies are."""
     survey: str | None
     """A file to write the map's sectors to when the game has started."""
+    skip: int
+    """Tics that an action is held."""
+    match: int
+    """Which of those that share the memory."""
+    matches: int
+    slots: int
+
+
+class Lockstep:
+    """The barrier between the players of a match after every tic. Player 0 hears everybody and answers everybody.
+
+    A mate that is gone is waited for: the match notices, names it and ends this process.
+    """
+
+    def __init__(self, player: int, mates: list[socket.socket]) -> None:
+        self._is_first, self._mates = player == 0, mates
+
+    def any(self, flag: int) -> int:
+        """The flags of all players in one, when all of them are here."""
+        if self._is_first:
+            for mate in self._mates:
+                flag |= _heard(mate)
+        for mate in self._mates:
+            mate.send(bytes((flag,)))
+        return flag if self._is_first else _heard(self._mates[0])
 
 
 class EngineDriver:
     """Drives one engine by orders, and puts its facts and pictures into the shared memory."""
 
-    def __init__(self, part: Part, memory: MatchMemory) -> None:
+    def __init__(self, part: Part, memory: MatchMemory, lockstep: Lockstep) -> None:
         import vizdoom
 
-        self._part = part
-        self._facts, self._picture = memory.facts[part.player], memory.pictures[part.player]
+        self._part, self._lockstep = part, lockstep
         self._variables = [getattr(vizdoom.GameVariable, name) for name in GAME_VARIABLES]
         self._game = _game(part)
-        self._sightings = (
-            SightingsWriter(memory.sightings[part.player], all_enemies=not part.player) if part.sightings else None
-        )
-        if self._sightings:
-            self._sightings.prepare(self._game)
+        sightings = SightingsWriter(all_enemies=not part.player) if part.sightings else None
+        if sightings:
+            sightings.prepare(self._game)
         # Time is kept here: the engine would stop at its limit, and nobody could die to begin anew in full health.
         self._last_tic = min(self._game.get_episode_timeout() or math.inf, part.last_tic or math.inf)
         self._game.set_episode_timeout(0)
         self._game.init()
+        # Not known before: joiners race for their numbers.
+        number = int(self._game.get_game_variable(vizdoom.GameVariable.PLAYER_NUMBER))
+        memory.numbers[part.match, part.player] = number
+        self._facts = memory.facts[part.match, number]
+        self._pictures = memory.pictures[:, part.match, number]
+        self._sightings, self._sighting_rows = sightings, memory.sightings[part.match, number]
+        self._slot = 0  # of the newest picture
         self._tic = self._game.get_episode_time()
         if part.own_colours:
-            # Not known before: joiners race for their numbers.
-            number = int(self._game.get_game_variable(vizdoom.GameVariable.PLAYER_NUMBER))
             self._game.send_game_command(f"colorset {number}")
         if part.survey:
             write_sectors(self._game, Path(part.survey))
-        self._show()
+        self._show(0)
+        self._settle(0)
+        self._full_health = self._fact("HEALTH")
 
-    def obey(self, order: bytes, action: int) -> bytes:
+    def obey(self, order: bytes, action: int, slot: int) -> bytes:
         """Do one order; the answer tells whether the episode goes on."""
-        game = self._game
-        if order == DIE:
-            game.send_game_command("kill")
-            return WENT_ON
-        if order == NEW_EPISODE:
-            game.new_episode()
-            self._tic = 0
-        elif not game.is_episode_finished():
-            game.set_action(_PRESSED[action])
-            game.advance_action(1, order == SHOW)
-        self._tic = game.get_episode_time() or self._tic + 1  # there is no time between levels
-        answer = GOAL_REACHED if game.is_episode_finished() else TIME_OVER if self._tic > self._last_tic else WENT_ON
-        if order != HOLD or answer != WENT_ON:
-            self._show()
-        return answer
+        outcome = self._play(action, slot) if order == PLAY else self._new_episode(slot)
+        if self._slot != slot:  # there is no new picture, as between levels: the last one stays
+            self._pictures[slot] = self._pictures[self._slot]
+            self._slot = slot
+        return _ANSWERS[outcome]
 
-    def _show(self) -> None:
+    def _play(self, action: int, slot: int) -> int:
+        """Hold an action for all its tics, or until the episode is over for somebody."""
+        for tic in range(self._part.skip):
+            self._outcome = self._lockstep.any(self._advance(action, slot, show=tic == self._part.skip - 1))
+            if self._outcome:
+                break
+        return self._outcome
+
+    def _new_episode(self, slot: int) -> int:
+        """Begin anew; chance goes on from where it was."""
+        if self._outcome & _GOAL:
+            self._begin(slot)  # nobody can die in a level that is over
+        # Co-operative games keep health and weapons from level to level; only those who died get new ones. One who
+        # came back quickly may have been hurt again before the others were dead.
+        for _ in range(_TRIES):
+            self._die(slot)
+            self._begin(slot)
+            if not self._lockstep.any(self._fact("HEALTH") != self._full_health):
+                break
+        return self._outcome
+
+    def _begin(self, slot: int) -> None:
+        self._game.new_episode()
+        self._lockstep.any(self._passed(0, slot, show=True))
+        self._settle(slot)
+
+    def _settle(self, slot: int) -> None:
+        for tic in range(_SETTLING_TICS):
+            self._lockstep.any(self._advance(_NO_ACTION, slot, show=tic == _SETTLING_TICS - 1))
+        self._outcome = 0
+
+    def _die(self, slot: int) -> None:
+        deaths = self._fact("DEATHCOUNT")
+        self._game.send_game_command("kill")
+        for _ in range(_DYING_TICS):
+            self._advance(_NO_ACTION, slot, show=True)
+            if not self._lockstep.any(self._fact("DEATHCOUNT") <= deaths and not self._fact("DEAD")):
+                break
+
+    def _advance(self, action: int, slot: int, *, show: bool) -> int:
+        """One tic; whether the episode is over after it."""
+        if not self._game.is_episode_finished():
+            self._game.set_action(_PRESSED[action])
+            self._game.advance_action(1, show)
+        return self._passed(self._tic, slot, show=show)
+
+    def _passed(self, tic: int, slot: int, *, show: bool) -> int:
+        game = self._game
+        self._tic = game.get_episode_time() or tic + 1  # there is no time between levels
+        outcome = _GOAL if game.is_episode_finished() else _TIME if self._tic > self._last_tic else 0
+        if show or outcome:
+            self._show(slot)
+        return outcome
+
+    def _fact(self, name: str) -> float:
+        return float(self._facts[COLUMN[name]])
+
+    def _show(self, slot: int) -> None:
         """Publish the facts, and the picture where there is a new one."""
         game = self._game
         self._facts[:-2] = [game.get_game_variable(variable) for variable in self._variables]
@@ -124,16 +213,17 @@ class EngineDriver:
         state = game.get_state()
         if state is None:
             return
+        self._slot = slot
         if self._part.shrink:
             import cv2
 
             height, width = self._part.picture_size
             small = cv2.resize(state.screen_buffer, (width, height), interpolation=cv2.INTER_AREA)
-            self._picture[:] = small.transpose(2, 0, 1)
+            self._pictures[slot] = small.transpose(2, 0, 1)
         else:
-            self._picture[:] = state.screen_buffer
+            self._pictures[slot] = state.screen_buffer
         if self._sightings:
-            self._sightings.publish(state)
+            self._sightings.publish(state, self._sighting_rows)
 
 
 def _game(part: Part) -> vizdoom.DoomGame:
@@ -187,38 +277,54 @@ def _watch(connection: socket.socket, part: Part, memory: MatchMemory) -> None:
         engine_file = re.search(r"/dev/shm/ViZDoom(?:MQCtr|MQDoom|SM)(\w+)", Path("/proc/self/maps").read_text())
         if engine_file and not identity:
             identity = engine_file[1]
-            memory.set_engine_id(part.player, identity)
+            memory.set_engine_id(part.match, part.player, identity)
     if identity:
         remove_shared_memory(identity)
     shutil.rmtree(part.folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 
-def main(connection_fd: int, memory_fd: int, part: Part) -> None:
+def _heard(mate: socket.socket) -> int:
+    with suppress(OSError):
+        if said := mate.recv(1):
+            return said[0]
+    threading.Event().wait()
+    raise AssertionError("not reached")
+
+
+def main(connection_fd: int, memory_fd: int, mate_fds: list[int], part: Part) -> None:
     """The player's life."""
     # Linux sends this to groups with a stopped process whose parent died; the watcher ends them with less left behind.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # The engine must not inherit these: it would hold them open and hide that this process has died.
-    for descriptor in (connection_fd, memory_fd):
+    for descriptor in (connection_fd, memory_fd, *mate_fds):
         os.set_inheritable(descriptor, False)
     connection = socket.socket(fileno=connection_fd)
-    memory = MatchMemory(part.players, *part.picture_size, memory_fd, sightings=part.sightings)
+    memory = MatchMemory(
+        part.players,
+        *part.picture_size,
+        memory_fd,
+        sightings=part.sightings,
+        matches=part.matches,
+        slots=part.slots,
+    )
     threading.Thread(target=_watch, args=(connection, part, memory), daemon=True).start()
     with suppress(BrokenPipeError, ConnectionResetError):
         try:
-            driver = EngineDriver(part, memory)
+            lockstep = Lockstep(part.player, [socket.socket(fileno=descriptor) for descriptor in mate_fds])
+            driver = EngineDriver(part, memory, lockstep)
             connection.send(WENT_ON)
-            while order := connection.recv(2):
-                connection.send(driver.obey(order[:1], order[1]))
+            while order := connection.recv(ORDER.size):
+                connection.send(driver.obey(*ORDER.unpack(order)))
         except Exception as error:  # noqa: BLE001  the match raises it again
             connection.sendall(FAILED + f"{type(error).__name__}: {error}".encode())
             connection.shutdown(socket.SHUT_WR)
     threading.Event().wait()  # the watcher ends this process
 
 
-def _arguments(words: list[str]) -> tuple[int, int, Any]:
-    connection_fd, memory_fd, part = words
-    return int(connection_fd), int(memory_fd), Part(**json.loads(part))
+def _arguments(words: list[str]) -> tuple[int, int, list[int], Any]:
+    connection_fd, memory_fd, mate_fds, part = words
+    return int(connection_fd), int(memory_fd), json.loads(mate_fds), Part(**json.loads(part))
 
 
 if __name__ == "__main__":

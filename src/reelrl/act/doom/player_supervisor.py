@@ -15,6 +15,7 @@ import sys
 import time
 import weakref
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,34 +37,42 @@ class PlayerGroup:
 
     def __init__(self, parts: Sequence[Part], memory: MatchMemory, start_order: Sequence[int]) -> None:
         self.numbers = list(range(len(parts)))
+        self._match, self._matches = parts[0].match, parts[0].matches
         self._folders = [Path(part.folder) / f"player_{part.player}" for part in parts]
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._sockets: dict[int, socket.socket] = {}
         # Also when nobody calls end(): at the latest when Python ends.
-        self.end = weakref.finalize(self, _end, os.getpid(), self._children, self._sockets, memory)
+        self.end = weakref.finalize(self, _end, os.getpid(), self._match, self._children, self._sockets, memory)
+        mates = _star(len(parts))
         try:
             for index in start_order:
-                self._start(index, parts[index], memory)
+                self._start(index, parts[index], memory, mates[index])
         except BaseException:
             self.end()
             raise
+        finally:
+            for end in chain(*mates):
+                end.close()
+        self._answers = select.poll()
+        for end in self._sockets.values():
+            self._answers.register(end, select.POLLIN)
+        self._indices = {end.fileno(): index for index, end in self._sockets.items()}
 
     @property
     def pids(self) -> list[int]:
         """Process ids in the order of `parts`; each is also the id of a process group with the player's engine."""
         return [self._children[index].pid for index in sorted(self._children)]
 
-    def send(self, orders: Sequence[bytes], deadline_s: float) -> set[bytes]:
-        """Give every player its order, then wait for every player's answer."""
+    def send(self, orders: Sequence[bytes]) -> None:
+        """Give every player its order; what they answer is for `receive`."""
         if not self.end.alive:
-            raise GameError("the match has ended; start another with reset()")
+            raise GameError(f"{self._where}the match has ended; start another with reset()")
         try:
             for index, order in enumerate(orders):
                 try:
                     self._sockets[index].send(order)
                 except OSError:
                     raise self._lost(index) from None
-            return self.receive(deadline_s)
         except BaseException:
             # Somebody is gone, or an answer is still to come that would be taken for the next one's.
             self.end()
@@ -72,22 +81,23 @@ class PlayerGroup:
     def receive(self, deadline_s: float) -> set[bytes]:
         """One answer from every player, in whatever order they come."""
         answers = set()
-        waiting = {end.fileno(): index for index, end in self._sockets.items()}
-        ready = select.poll()
-        for descriptor in waiting:
-            ready.register(descriptor, select.POLLIN)
+        waiting = set(self._sockets)
         until = time.monotonic() + deadline_s
-        while waiting:
-            events = ready.poll(max(0.0, until - time.monotonic()) * 1000)
-            if not events:
-                raise self._stuck(sorted(waiting.values()), deadline_s)
-            for descriptor, _ in events:
-                index = waiting.pop(descriptor)
-                ready.unregister(descriptor)
-                answer = self._receive(index)
-                if answer in (b"", FAILED):
-                    raise self._lost(index, answer)
-                answers.add(answer)
+        try:
+            while waiting:
+                events = self._answers.poll(max(0.0, until - time.monotonic()) * 1000)
+                if not events:
+                    raise self._stuck(sorted(waiting), deadline_s)
+                for descriptor, _ in events:
+                    index = self._indices[descriptor]
+                    answer = self._receive(index)
+                    if answer in (b"", FAILED):
+                        raise self._lost(index, answer)
+                    waiting.discard(index)
+                    answers.add(answer)
+        except BaseException:
+            self.end()
+            raise
         return answers
 
     def _receive(self, index: int) -> bytes:
@@ -96,13 +106,19 @@ class PlayerGroup:
         except OSError:
             return b""
 
-    def _start(self, index: int, part: Part, memory: MatchMemory) -> None:
+    @property
+    def _where(self) -> str:
+        """Which of several matches this is."""
+        return f"match {self._match}: " if self._matches > 1 else ""
+
+    def _start(self, index: int, part: Part, memory: MatchMemory, mates: list[socket.socket]) -> None:
         folder = self._folders[index]
         folder.mkdir(exist_ok=True)
         ours, theirs = socket.socketpair()
         self._sockets[index] = ours
         command = [sys.executable, "-m", engines.PLAYER_MODULE]
-        command += [str(theirs.fileno()), str(memory.descriptor), json.dumps(part._asdict())]
+        mate_fds = [end.fileno() for end in mates]
+        command += [str(theirs.fileno()), str(memory.descriptor), json.dumps(mate_fds), json.dumps(part._asdict())]
         with theirs, (folder / "log.txt").open("wb") as log:
             # A process group of its own: Ctrl+C is for the trainer, and one kill reaches player and engine. But no
             # session: Linux divides the processor by sessions, and on a busy machine that made players half as fast.
@@ -110,7 +126,7 @@ class PlayerGroup:
                 command,
                 cwd=folder,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))},
-                pass_fds=[theirs.fileno(), memory.descriptor],
+                pass_fds=[theirs.fileno(), memory.descriptor, *mate_fds],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -123,7 +139,8 @@ class PlayerGroup:
         self.end()
         code = child.returncode
         how = "failed" if answer == FAILED else f"died ({_how(code)})"
-        return GameError(f"player_{self.numbers[index]} {how}; reset() starts another match\n{words}".rstrip())
+        who = f"{self._where}player_{self.numbers[index]}"
+        return GameError(f"{who} {how}; reset() starts another match\n{words}".rstrip())
 
     def _stuck(self, waiting: list[int], deadline_s: float) -> GameError:
         # Everybody waits for whoever is stuck. A stopped process is surely the one; else all are named.
@@ -131,11 +148,21 @@ class PlayerGroup:
         names = " and ".join(f"player_{self.numbers[index]}" for index in stopped or waiting)
         state = "stopped by a signal, and " if stopped else ""
         self.end()
-        return GameError(f"{names}: {state}no answer for {deadline_s:g} s; reset() starts another match")
+        return GameError(f"{self._where}{names}: {state}no answer for {deadline_s:g} s; reset() starts another match")
+
+
+def _star(players: int) -> list[list[socket.socket]]:
+    """Of each player, its ends of the connections with its mates: the first has one with everybody, the others one."""
+    pairs = [socket.socketpair() for _ in range(players - 1)]
+    return [[first for first, _ in pairs], *([other] for _, other in pairs)]
 
 
 def _end(
-    owner: int, children: dict[int, subprocess.Popen[bytes]], sockets: dict[int, socket.socket], memory: MatchMemory
+    owner: int,
+    match: int,
+    children: dict[int, subprocess.Popen[bytes]],
+    sockets: dict[int, socket.socket],
+    memory: MatchMemory,
 ) -> None:
     """Kill players and engines, and remove the engines' files."""
     is_owner = os.getpid() == owner  # and not a fork's
@@ -148,7 +175,7 @@ def _end(
     for index, child in children.items() if is_owner else ():
         child.wait()
         engines.wait_for_end(child.pid, _GRACE_S)
-        engines.remove_shared_memory(memory.engine_id(index))
+        engines.remove_shared_memory(memory.engine_id(match, index))
 
 
 def _how(code: int | None) -> str:

@@ -59,7 +59,7 @@ class VZCoopConfig:
     win_y: int = 80
     rewards: Rewards = field(default_factory=Rewards)
     deadline_s: float = 8.0
-    """How long a player may take for one tic before it counts as stuck."""
+    """How long a player may take for one action, or to begin a new episode, before it counts as stuck."""
     start_deadline_s: float = 90.0
     """How long all players together may take to meet; a second or two on an idle machine."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from reelrl import seeding
 from reelrl.act.doom.env import ACTIONS
+from reelrl.act.doom.told import ToldRule
 from reelrl.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -37,20 +38,61 @@ class RandomTeam:
         return {agent: int(self._random.integers(len(ACTIONS))) for agent in observations}
 
 
-class SweepingTeam:
-    """A rule without eyes: turn a little, shoot, turn on; neighbours turn in opposite directions."""
+# Rules without eyes: what a player does over and over; players take the patterns in turn.
+BLIND_RULES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "sweep": (("attack", "turn left"), ("attack", "turn right")),
+    "fire": (("attack",),),
+    "march": (("forward", "forward", "turn left", "attack"), ("forward", "forward", "turn right", "attack")),
+    "hold": (("use", "no-op"), ("attack", "turn left", "attack", "turn right")),
+}
+
+
+class BlindTeam:
+    """A rule without eyes, by its name in `BLIND_RULES`."""
+
+    def __init__(self, rule: str) -> None:
+        self._patterns = [[ACTIONS.index(name) for name in pattern] for pattern in BLIND_RULES[rule]]
 
     def reset(self, seed: int) -> None:
         del seed
-        self._steps = 0
+        self._steps = -1
 
     def act(self, observations: Mapping[str, Any]) -> dict[str, int]:
         self._steps += 1
-        turns = ("turn left", "turn right")
+        patterns = [self._patterns[number % len(self._patterns)] for number in range(len(observations))]
         return {
-            agent: ACTIONS.index("attack" if self._steps % 2 else turns[number % 2])
-            for number, agent in enumerate(observations)
+            agent: pattern[self._steps % len(pattern)] for agent, pattern in zip(observations, patterns, strict=True)
         }
+
+
+class ToldTeam:
+    """The rule that is told where everybody is, in an environment that was made with `sightings`."""
+
+    def __init__(self, env: VizDoomCoopParallelEnv) -> None:
+        self._env = env
+        self._rule = ToldRule(env.cfg.num_players, env.cfg.config_path)
+
+    def reset(self, seed: int) -> None:
+        del seed
+        self._rule.reset()
+
+    def act(self, observations: Mapping[str, Any]) -> dict[str, int]:
+        return dict(zip(observations, self._rule.act(*self._env.told), strict=True))
+
+
+class AlteredViews:
+    """A team that is shown something else than what its players see: "black", or "swapped" among them."""
+
+    def __init__(self, team: Team, how: str) -> None:
+        self._team, self._how = team, how
+
+    def reset(self, seed: int) -> None:
+        self._team.reset(seed)
+
+    def act(self, observations: Mapping[str, Any]) -> dict[str, int]:
+        views = list(observations.values())
+        shown = [_black(view) for view in views] if self._how == "black" else [*views[1:], views[0]]
+        return self._team.act(dict(zip(observations, shown, strict=True)))
 
 
 class TrainedTeam:
@@ -58,10 +100,11 @@ class TrainedTeam:
 
     def __init__(self, run: RunFolder, *, greedy: bool = False) -> None:
         from reelrl.act.marl.benchmarl.train import DoomExperiment
+        from reelrl.act.marl.settings import on_cpu
 
         checkpoint = require_checkpoint(run)
         # Encoders that are frozen are the model's own here: nobody collects.
-        experiment = DoomExperiment(settings_of(run), run.seed, encode_at_collection=False)
+        experiment = DoomExperiment(on_cpu(settings_of(run)), run.seed, encode_at_collection=False)
         try:
             experiment.restore(checkpoint)
             self._policy = experiment.policy.eval()
@@ -131,12 +174,16 @@ def require_checkpoint(run: RunFolder) -> Checkpoint:
     return checkpoint
 
 
-def make_env(settings: DoomTraining) -> VizDoomCoopParallelEnv:
+def make_env(settings: DoomTraining, *, sightings: bool = False) -> VizDoomCoopParallelEnv:
     """The match of a training, without BenchMARL around it."""
     from reelrl.act.marl.task_config import DoomTaskConfig
     from reelrl.settings import config
 
-    return config.from_mapping(DoomTaskConfig, settings.task, foreign=True).make_env()
+    return config.from_mapping(DoomTaskConfig, settings.task, foreign=True).make_env(sightings=sightings)
+
+
+def _black(view: Any) -> Any:
+    return {**view, "video": np.zeros_like(view["video"])} if isinstance(view, dict) else np.zeros_like(view)
 
 
 def _stacked(seen: list[Any]) -> Any:

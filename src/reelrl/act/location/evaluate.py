@@ -68,11 +68,16 @@ class Evaluation:
         return list(dict.fromkeys(name for seen, name, _, _ in self.scores if seen == views))
 
     def interval(self, views: str, name: str, head: str, metric: str) -> Interval:
-        return interval(self.scores[views, name, head, metric])
+        return interval(self.scores[views, name, head, metric]).of(self.matches)
+
+    @property
+    def matches(self) -> int:
+        return len(self.scenes.moments[self.split].matches)
 
     def difference(self, views: str, name: str, other: str, head: str, metric: str) -> Interval:
         """How much higher than another one, on the same drawings of matches."""
-        return interval(self.scores[views, name, head, metric] - self.scores[views, other, head, metric])
+        more = self.scores[views, name, head, metric] - self.scores[views, other, head, metric]
+        return interval(more).of(self.matches)
 
 
 def evaluate(

@@ -20,6 +20,7 @@ from reelrl.report import page
 from reelrl.report.charts import Axis, Line, line_chart
 from reelrl.report.forest import Row, forest
 from reelrl.report.headline import compared
+from reelrl.report.intervals import LEAST_MATCHES, TOO_FEW
 from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ _LIMITS = (
     "these players need not hold for others. Baselines of sightings have exact places, which nobody who only sees "
     "pictures has."
 )
-_ONE_MATCH = "There is one match only: intervals say nothing about other matches."
 _RETRIEVAL = (
     "One player's view is the query; a teammate's view of the same moment is right. Wrong ones are other times of the "
     "same match, other matches, and other times of matches on a map that no net has seen."
@@ -80,12 +80,15 @@ def _headline(evaluation: Evaluation, matches: int) -> tuple[str, str]:
     views: Views = "one"
     net, other = next(iter(evaluation.nets)), _strongest(evaluation, views)
     more = evaluation.difference(views, net, other, ALL_HEADS, "macro_ap")
-    headline, sure = compared(net, other, more, "macro AP")
     own = evaluation.interval(views, net, ALL_HEADS, "macro_ap")
     asked = f"{VIEW_NAMES[views]}, mean over {len(HEADS)} questions: {net} {shown(own)}."
-    if matches == 1:
-        scope = f"1 {evaluation.split} match on {evaluation.scenes.map}, not trained on."
-        return f"{net}: macro AP {own.mean:.3f} on one match", f"{asked} {scope} {_ONE_MATCH}"
+    if matches < LEAST_MATCHES:
+        count = f"{matches} {evaluation.split} match{'es' if matches > 1 else ''}"
+        return (
+            f"{net}: macro AP {own.mean:.3f} on {count}",
+            f"{asked} On {evaluation.scenes.map}, not trained on. {TOO_FEW}",
+        )
+    headline, sure = compared(net, other, more, "macro AP")
     scope = f"{matches} {evaluation.split} matches on {evaluation.scenes.map}, none of them trained on."
     return headline, f"{sure} {asked} {scope}"
 

@@ -11,6 +11,7 @@ from reelrl.act.location.model.net import HEADS
 from reelrl.act.location.scores import METRICS
 from reelrl.report import records
 from reelrl.report.charts import signed
+from reelrl.report.intervals import LEAST_MATCHES, TOO_FEW
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path
 
@@ -134,7 +135,8 @@ def difference_table(evaluation: Evaluation, views: str, metric: str = "macro_ap
     for record in difference_records(evaluation, [metric]):
         if record["views"] == views:
             row = rows.setdefault((record["contestant"], record["against"]), [])
-            row.append(f"{signed(record['value'], 3)} [{signed(record['low'], 3)}, {signed(record['high'], 3)}]")
+            between = "" if record["low"] is None else f" [{signed(record['low'], 3)}, {signed(record['high'], 3)}]"
+            row.append(signed(record["value"], 3) + between)
     heads = ["difference of " + METRIC_NAMES[metric], *(HEAD_NAMES[head] for head in (*HEADS, ALL_HEADS))]
     return heads, [[f"{name} - {other}", *cells] for (name, other), cells in rows.items()]
 
@@ -151,8 +153,12 @@ def retrieval_table(retrieval: Sequence[RetrievalScore]) -> tuple[list[str], Row
 
 def tables(evaluation: Evaluation, retrieval: Sequence[RetrievalScore]) -> str:
     """All of it as Markdown."""
-    matches = len(evaluation.scenes.moments[evaluation.split].matches)
-    parts = ["One match alone: intervals say nothing about others."] if matches == 1 else []
+    matches = evaluation.matches
+    parts = (
+        [f"{matches} {evaluation.split} match{'es' if matches > 1 else ''}. {TOO_FEW}"]
+        if matches < LEAST_MATCHES
+        else []
+    )
     for views in VIEWS:
         parts.append(f"### {VIEW_NAMES[views]}")
         parts.append(_markdown(*score_table(evaluation, views, "macro_ap")))
@@ -164,7 +170,7 @@ def tables(evaluation: Evaluation, retrieval: Sequence[RetrievalScore]) -> str:
 
 
 def shown(interval: Interval) -> str:
-    return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+    return f"{interval.mean:.3f}" + (f" [{interval.low:.3f}, {interval.high:.3f}]" if interval.is_known else "")
 
 
 def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -172,8 +178,8 @@ def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def _plain(interval: Interval) -> dict[str, float]:
-    return {"value": interval.mean, "low": interval.low, "high": interval.high}
+def _plain(interval: Interval) -> dict[str, float | None]:
+    return dict(zip(("value", "low", "high"), interval.plain(), strict=True))
 
 
 def _rounded(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

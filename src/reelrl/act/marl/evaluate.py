@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl import seeding
-from reelrl.act.doom.teams import RandomTeam, SweepingTeam, TrainedTeam, make_env, play, settings_of
+from reelrl.act.doom.scenarios import find as scenario
+from reelrl.act.doom.teams import (
+    BLIND_RULES,
+    AlteredViews,
+    BlindTeam,
+    RandomTeam,
+    ToldTeam,
+    TrainedTeam,
+    make_env,
+    play,
+    settings_of,
+)
 from reelrl.parallel import executor
 from reelrl.report import records
 from reelrl.report.intervals import Interval, mean_interval, paired_interval
@@ -27,9 +38,16 @@ if TYPE_CHECKING:
 
     from reelrl.act.doom.teams import PlayedEpisode, Team
 
-CHANCE, SWEEP = "chance", "sweep"
+CHANCE, SWEEP, TOLD = "chance", "sweep", "told"
 BASELINES = (CHANCE, SWEEP)
 ALL_RUNS = "all runs"
+BLACK, SWAPPED = ":black", ":swapped"  # behind a run: the same team with other views
+
+
+def baselines_of(scenario_name: str) -> tuple[str, ...]:
+    """Who is compared with trained teams there. Where one must look, every blind rule and the one that is told."""
+    needs_eyes = hasattr(scenario.OURS.get(scenario_name), "REWARDS")
+    return (CHANCE, *BLIND_RULES, TOLD) if needs_eyes else BASELINES
 
 
 @dataclass(frozen=True)
@@ -55,10 +73,10 @@ class TeamRow:
 
     def record(self) -> dict[str, Any]:
         return {
-            "return": list(self.returns),
+            "return": self.returns.plain(),
             "kills": self.kills,
             "deaths": self.deaths,
-            "more": None if self.above_chance is None else list(self.above_chance),
+            "more": None if self.above_chance is None else self.above_chance.plain(),
             "episodes": self.episodes,
         }
 
@@ -88,9 +106,10 @@ def play_match(task: MatchTask) -> PlayedEpisode:
 
     # One thread: more add up in another order, and a last bit that differs can tip a draw.
     use_device("cpu", threads=1)
-    env = make_env(settings_of(RunFolder(task.match_of)))
+    env = make_env(settings_of(RunFolder(task.match_of)), sightings=task.team == TOLD)
     try:
-        return play(env, _team(task.team, task.greedy), task.seed)
+        team = ToldTeam(env) if task.team == TOLD else _team(task.team, task.greedy)
+        return play(env, team, task.seed)
     finally:
         env.close()
 
@@ -100,8 +119,11 @@ def _team(name: str, greedy: bool) -> Team:
     """Loaded once per process: that takes longer than many a match."""
     if name == CHANCE:
         return RandomTeam()
-    if name == SWEEP:
-        return SweepingTeam()
+    if name in BLIND_RULES:
+        return BlindTeam(name)
+    for ending in (BLACK, SWAPPED):
+        if name.endswith(ending):
+            return AlteredViews(_team(name.removesuffix(ending), greedy), ending[1:])
     return TrainedTeam(RunFolder(name), greedy=greedy)
 
 
@@ -119,10 +141,10 @@ def summarise(played: Mapping[str, Sequence[PlayedEpisode]], trained: Sequence[s
         rows.append(
             TeamRow(
                 team=team,
-                returns=mean_interval(returns),
+                returns=mean_interval(returns).of(len(chance)),
                 kills=float(np.mean([episode.kills for episode in episodes])),
                 deaths=float(np.mean([episode.deaths for episode in episodes])),
-                above_chance=None if team == CHANCE else paired_interval(returns, same_matches),
+                above_chance=None if team == CHANCE else paired_interval(returns, same_matches).of(len(chance)),
                 episodes=len(returns),
             )
         )
@@ -132,8 +154,9 @@ def summarise(played: Mapping[str, Sequence[PlayedEpisode]], trained: Sequence[s
 def against_strongest_baseline(
     played: Mapping[str, Sequence[PlayedEpisode]], trained: Sequence[str]
 ) -> tuple[str, Interval]:
-    """The baseline with the higher mean return, and how much more the trained teams earn in the same matches."""
-    strongest = max(BASELINES, key=lambda name: _returns(played[name]).mean())
+    """The blind baseline with the highest mean return, and how much more trained teams earn in the same matches."""
+    blind = [name for name in (CHANCE, *BLIND_RULES) if name in played]
+    strongest = max(blind, key=lambda name: _returns(played[name]).mean())
     returns = np.concatenate([_returns(played[team]) for team in trained])
     return strongest, paired_interval(returns, np.tile(_returns(played[strongest]), len(trained)))
 

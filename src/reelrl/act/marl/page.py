@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from reelrl.act.marl.evaluate import ALL_RUNS, CHANCE, SWEEP, against_strongest_baseline
 from reelrl.report import page
 from reelrl.report.charts import Axis, Line, line_chart, line_style, signed
-from reelrl.report.forest import SURE, Row, forest
+from reelrl.report.forest import Row, forest
 from reelrl.report.headline import compared
+from reelrl.report.intervals import LEAST_MATCHES, TOO_FEW
 from reelrl.report.page import Html, Stat
 from reelrl.storage.files import write_atomic
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     Played = Mapping[str, Sequence[PlayedEpisode]]
 
 _METHOD = (
-    "Every team plays the same seeds in fresh engines. Chance draws each action with equal probability; sweep is "
-    "blind: it turns a little, shoots, and turns on. A return is the sum of the team's rewards in a match. Intervals "
+    "Every team plays the same seeds in fresh engines. Chance draws each action with equal probability. Sweep, fire, "
+    "march and hold are blind: they turn, shoot, walk or press a switch whatever is there. Told knows where everybody "
+    "is: how well the scenario can be played. A return is the sum of the team's rewards in a match. Intervals "
     "are 95 % bootstrap over matches; differences are paired in the same match. Several runs are taken together match "
     "by match."
 )
@@ -34,7 +36,6 @@ _LIMITS = (
     "With three players or more the engine does not repeat a match to the byte, so that the same seed is the same "
     "scenario, but not the same course."
 )
-_ONE_MATCH = "There is one match only: intervals say nothing about other matches."
 
 
 def write_page(
@@ -43,7 +44,7 @@ def write_page(
     """All of an evaluation; `trained` are the names of the runs among the teams."""
     titles = _titles(rows, trained)
     headline, lead = _headline(played, rows, trained, titles)
-    matches = f"{facts['matches']} match{'es' if facts['matches'] != 1 else ''}"
+    matches = _count(int(facts["matches"]))
     scope = f"{matches} of {facts['scenario']}, {facts['players']} players, the same for all teams."
     body = [
         page.stats(_stats(rows, trained, titles)),
@@ -74,11 +75,15 @@ def _headline(
     """The trained team against the stronger baseline: to beat chance alone is little."""
     row = _trained_row(rows, trained)
     who = "the trained teams" if len(trained) > 1 else titles[row.team]
-    if len(played[CHANCE]) == 1:
-        return _capital(f"{who}: return {row.returns.mean:.2f} in one match"), _ONE_MATCH
+    if len(played[CHANCE]) < LEAST_MATCHES:
+        return _capital(f"{who}: return {row.returns.mean:.2f} in {_count(len(played[CHANCE]))}"), TOO_FEW
     strongest, more = against_strongest_baseline(played, trained)
     headline, sure = compared(who, strongest, more, "points of return per match", digits=2)
     return _capital(headline), f"{sure} {_besides(strongest, row)}".strip()
+
+
+def _count(matches: int) -> str:
+    return f"{matches} test match{'es' if matches != 1 else ''}"
 
 
 def _capital(sentence: str) -> str:
@@ -95,7 +100,10 @@ def _besides(strongest: str, row: TeamRow) -> str:
 def _stats(rows: Sequence[TeamRow], trained: Sequence[str], titles: Mapping[str, str]) -> list[Stat]:
     row = _trained_row(rows, trained)
     by_name = {each.team: each for each in rows}
-    between = f"95 % interval {row.returns.low:.2f} to {row.returns.high:.2f}"
+    known = row.returns.is_known
+    between = (
+        f"95 % interval {row.returns.low:.2f} to {row.returns.high:.2f}" if known else "too few matches to say more"
+    )
     return [
         Stat(f"{row.returns.mean:.2f}", f"return of {titles[row.team]}", between),
         Stat(
@@ -118,7 +126,7 @@ def _against_chance(played: Played, rows: Sequence[TeamRow], titles: Mapping[str
             for one, other in pairs
         ]
         bars.append(
-            Row(titles[row.team], row.above_chance, _difference(row.above_chance), dots, sure=row.episodes >= SURE)
+            Row(titles[row.team], row.above_chance, _difference(row.above_chance), dots, sure=row.above_chance.is_known)
         )
     chart = forest(bars, title="Differences of return to chance", lower_is_better=False)
     caption = "Return per match: mean paired difference and 95 % interval; every match is a small dot."
@@ -132,7 +140,7 @@ def _table(rows: Sequence[TeamRow], titles: Mapping[str, str]) -> Html:
     lines = [
         [
             titles[row.team],
-            f"{row.returns.mean:.2f} [{row.returns.low:.2f}, {row.returns.high:.2f}]",
+            _figure(row.returns),
             "" if row.above_chance is None else _difference(row.above_chance),
             f"{row.kills:.1f}",
             f"{row.deaths:.1f}",
@@ -156,8 +164,13 @@ def _match_by_match(played: Played, titles: Mapping[str, str]) -> Html:
     return page.section("Match by match", lead, page.columns(page.figure(chart, "Point at a dot for its match."), ""))
 
 
+def _figure(interval: Interval) -> str:
+    return f"{interval.mean:.2f}" + (f" [{interval.low:.2f}, {interval.high:.2f}]" if interval.is_known else "")
+
+
 def _difference(interval: Interval) -> str:
-    return f"{signed(interval.mean, 2)} [{signed(interval.low, 2)}, {signed(interval.high, 2)}]"
+    between = f" [{signed(interval.low, 2)}, {signed(interval.high, 2)}]" if interval.is_known else ""
+    return signed(interval.mean, 2) + between
 
 
 def _facts(facts: Mapping[str, Any]) -> Html:

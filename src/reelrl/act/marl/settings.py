@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from reelrl.act.doom.scenarios import find as scenario
 from reelrl.act.marl import yaml_files
 from reelrl.errors import ConfigError
 
@@ -37,6 +38,38 @@ class ContrastiveTermSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CollectionSettings:
+    """How steps are collected: beside the learner, or strictly by the newest policy."""
+
+    beside: bool = True
+    """Engines play the next batch while the learner learns from the last one, so that a batch is played by the policy
+    before the last update. False waits for the learner: every batch by the newest policy. For PPO; algorithms with a
+    memory of old steps always wait."""
+    groups: int = 2
+    """Matches take turns in so many groups: the engines of one run while another gets its actions."""
+
+    def __post_init__(self) -> None:
+        if self.groups < 1:
+            raise ConfigError(f"collection.groups is {self.groups}; give 1 or more, 2 if unsure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationSettings:
+    """A teacher at the beginning: the rule that is told where everybody is. For PPO with an actor that sees video."""
+
+    steps: int = 0
+    """So many steps of a match are taught; 0 is no teacher."""
+    lr: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or not self.lr > 0:
+            raise ConfigError(f"imitation has steps {self.steps} and lr {self.lr}; give 0 or more, and more than 0")
+
+
+STRICT = CollectionSettings(beside=False, groups=1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DoomTraining:
     """What a training is made of; each part has the keys of its YAML file."""
 
@@ -47,6 +80,8 @@ class DoomTraining:
     algorithm: dict[str, Any]
     experiment: dict[str, Any]
     contrastive: ContrastiveTermSettings = field(default_factory=ContrastiveTermSettings)
+    collection: CollectionSettings = field(default_factory=CollectionSettings)
+    imitation: ImitationSettings = field(default_factory=ImitationSettings)
 
 
 def load(
@@ -93,6 +128,15 @@ def require_trainable_encoder(settings: DoomTraining) -> None:
         )
 
 
+def require_pupil(settings: DoomTraining) -> None:
+    """Refuse a teacher for an algorithm whose actor has no scores of actions."""
+    if settings.algorithm_name not in WITH_OBJECTIVE:
+        raise ConfigError(
+            f"{settings.algorithm_name} has no actor that a teacher can teach; "
+            f"use {' or '.join(WITH_OBJECTIVE)}, or leave imitation.steps at 0"
+        )
+
+
 def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:
     """The encoder that actor and critic both freeze, if it is the same one."""
     from reelrl.act.video.encoder import read_encoder_settings
@@ -107,6 +151,20 @@ def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:
 def with_steps(settings: DoomTraining, steps: int) -> DoomTraining:
     """The settings with another length."""
     return replace(settings, experiment={**settings.experiment, "max_n_frames": steps, "max_n_iters": None})
+
+
+def on_cpu(settings: DoomTraining) -> DoomTraining:
+    """The settings for a machine without a GPU: a team that was trained on one can play anywhere."""
+    devices = dict.fromkeys(("sampling_device", "train_device", "buffer_device"), "cpu")
+    return replace(settings, experiment={**settings.experiment, **devices})
+
+
+def with_scenario(settings: DoomTraining, name: str) -> DoomTraining:
+    """The settings in another scenario, with the rewards that are meant for it, if it has any."""
+    scenario.require(name)
+    rewards = getattr(scenario.OURS.get(name), "REWARDS", None)
+    changes = {"config_path": name} | ({} if rewards is None else {"rewards": asdict(rewards)})
+    return replace(settings, task={**settings.task, **changes})
 
 
 def with_contrastive_weight(settings: DoomTraining, weight: float) -> DoomTraining:

@@ -29,9 +29,16 @@ class DoomTaskConfig(VZCoopConfig):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give a whole number, 1 or more")
 
-    def make_env(self) -> VizDoomCoopParallelEnv:
-        """The match; engines start with its first reset."""
-        own = {each.name: getattr(self, each.name) for each in fields(VZCoopConfig)}
+    def match_config(self) -> VZCoopConfig:
+        """The match alone."""
+        return VZCoopConfig(**{each.name: getattr(self, each.name) for each in fields(VZCoopConfig)})
+
+    def make_env(self, *, sightings: bool = False) -> VizDoomCoopParallelEnv:
+        """The match as an environment; engines start with its first reset."""
         return VizDoomCoopParallelEnv(
-            VZCoopConfig(**own), self.frame_stack, self.max_steps, aux_observations=self.aux_observations
+            self.match_config(),
+            self.frame_stack,
+            self.max_steps,
+            aux_observations=self.aux_observations,
+            sightings=sightings,
         )

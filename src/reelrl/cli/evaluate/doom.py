@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="runs of `reel train doom` with the same match")
     add("--episodes", type=int, default=10, metavar="N", help="matches for each team (default 10)")
+    add("--ablations", action="store_true", help="also with black views, and with views swapped among the players")
     add("--greedy", action="store_true", help="trained players take the best action, not a draw")
     add("-o", "--out", default="runs/evaluate-doom", metavar="FOLDER", help="where results go")
     # A match of two players keeps two cores busy already.
@@ -40,8 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from reelrl.act.doom.teams import require_checkpoint, settings_of
-    from reelrl.act.marl.evaluate import BASELINES, play_all, summarise, write_records
+    from reelrl.act.marl.evaluate import BLACK, SWAPPED, baselines_of, play_all, summarise, write_records
     from reelrl.act.marl.page import write_page
+    from reelrl.report.intervals import LEAST_MATCHES, TOO_FEW
     from reelrl.runs.folder import RunFolder
     from reelrl.storage.files import writable_folder
 
@@ -55,7 +57,9 @@ def run(args: argparse.Namespace) -> None:
         require_checkpoint(each)  # now, not when its turn comes after many matches
     folder = writable_folder(args.out)
     trained = list(dict.fromkeys(str(each.folder) for each in runs))
-    played = play_all(runs[0], [*BASELINES, *trained], args.episodes, args.seed, greedy=args.greedy, jobs=args.jobs)
+    teams = [*baselines_of(tasks[0]["config_path"]), *trained]
+    teams += [f"{each}{ending}" for each in trained for ending in ((BLACK, SWAPPED) if args.ablations else ())]
+    played = play_all(runs[0], teams, args.episodes, args.seed, greedy=args.greedy, jobs=args.jobs)
     rows = summarise(played, trained)
     facts = _facts(args, runs, tasks[0])
     write_records(folder, played, rows, facts)
@@ -66,6 +70,8 @@ def run(args: argparse.Namespace) -> None:
     for row in rows:
         more = [] if row.above_chance is None else [f"{_text(row.above_chance)} above chance"]
         output.line("team", row.team, f"return {_text(row.returns)}", f"kills {row.kills:.1f}", *more)
+    if args.episodes < LEAST_MATCHES:
+        output.line("note", TOO_FEW)
     output.line("page", folder / "index.html", "open it in a browser")
     output.next_command(f"reel watch doom {runs[0].folder} -o match.mp4")
 
@@ -85,4 +91,4 @@ def _facts(args: argparse.Namespace, runs: Sequence[RunFolder], task: dict[str, 
 
 
 def _text(interval: Interval) -> str:
-    return f"{interval.mean:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+    return f"{interval.mean:.2f}" + (f" [{interval.low:.2f}, {interval.high:.2f}]" if interval.is_known else "")

@@ -4,16 +4,20 @@ reel train doom                                           two players, nine room
 reel train doom --algorithm ippo --steps 300000
 reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
+reel train doom --scenario bystanders --teach 30000       one must look; a rule that is told all teaches the first steps
+reel train doom --strict                                  wait for the learner: every batch by the newest policy
 reel train doom --contrastive-weight 1                    teammates' views of one moment pulled together, besides
 reel train doom --resume runs/0007                        go on where a run stopped
 
 `reel init doom DIR` writes the files to edit, `reel check doom` tests them. A step is one action of every player.
+Engines play the next batch while the learner learns from the last, so that a batch is one update late (--strict: not).
 Ctrl+C ends the training after the iteration under way and saves; again, at once. A resumed run has the parameters,
 optimisers, counters and chance it had; its matches begin anew, because an engine's state cannot be saved.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import output
@@ -38,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--algorithm", default="mappo", metavar="NAME", help="mappo (default), ippo, masac, isac, iql or vdn")
     add_files(parser)
     add("--steps", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
+    add("--scenario", metavar="NAME", help="another than the task's, with the rewards that are meant for it")
+    add("--teach", type=int, metavar="N", help="the told rule teaches the first N steps (default 0: nobody does)")
+    add("--strict", action="store_true", help="no step is played by a policy that is not the newest")
     add("--contrastive-weight", type=float, metavar="W", help="of the cross-ego term in the loss (default 0: none)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
     training.add_arguments(parser, but_for="--steps")
@@ -111,12 +118,25 @@ def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> 
 
 
 def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
-    from reelrl.act.marl.settings import DoomTraining, with_contrastive_weight, with_steps
+    from reelrl.act.marl.settings import (
+        STRICT,
+        DoomTraining,
+        ImitationSettings,
+        with_contrastive_weight,
+        with_scenario,
+        with_steps,
+    )
 
     if before := training.resumed(args, STAGE, DoomTraining):
         settings, seed = before
     else:
         settings, seed = settings_from(args), args.seed
+        if args.scenario is not None:
+            settings = with_scenario(settings, args.scenario)
+        if args.strict:
+            settings = replace(settings, collection=STRICT)
+        if args.teach is not None:
+            settings = replace(settings, imitation=ImitationSettings(steps=args.teach))
         if args.contrastive_weight is not None:
             settings = with_contrastive_weight(settings, args.contrastive_weight)
     return (settings if args.steps is None else with_steps(settings, args.steps)), seed
@@ -136,6 +156,10 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
     output.line(
         "learn", experiment.algorithm_name, f"encoder {encoder['model_type']}", *([frozen] if frozen else []), *beside
     )
+    late = "the learner beside them, a batch late" if experiment.collection.beside else "strictly on-policy"
+    matches = experiment.config.n_envs_per_worker(experiment.on_policy)
+    taught = [f"taught for {spaced(experiment.imitation.steps)} steps"] if experiment.imitation.steps else []
+    output.line("collect", f"{matches} matches", late if experiment.on_policy else "the learner waits", *taught)
     if resumed:
         checkpoint = run_folder.resume()
         if checkpoint:

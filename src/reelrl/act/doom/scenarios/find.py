@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reelrl.act.doom.scenarios import cloister, haunted_rooms, nine_rooms, wad
+from reelrl.act.doom.scenarios import bystanders, cloister, gate, haunted_rooms, hiders, nine_rooms, wad
 from reelrl.errors import ConfigError, ContentError, MissingExtra
 from reelrl.file_trust import refuse_foreign
 from reelrl.names import did_you_mean
 
-OURS = {"nine_rooms": nine_rooms, "haunted_rooms": haunted_rooms, "cloister": cloister}
+OURS = {
+    "nine_rooms": nine_rooms,
+    "bystanders": bystanders,
+    "hiders": hiders,
+    "gate": gate,
+    "haunted_rooms": haunted_rooms,
+    "cloister": cloister,
+}
 
 
 def prepare(name: str, folder: Path) -> Path:

@@ -24,6 +24,11 @@ class Floor(NamedTuple):
     north: int
     wall: str
     floor: str
+    ceiling: int = 128
+    """0 is closed: a gate, until it is opened by its `tag`."""
+    tag: int = 0
+    opens: int = 0
+    """The tag of the gate that is opened by whoever uses a wall of this floor."""
 
 
 class Thing(NamedTuple):
@@ -59,21 +64,24 @@ def map_text(floors: list[Floor], things: Iterable[Thing]) -> str:
     lines: list[str] = []
     sides: list[str] = []
     for (start, end), (right, *left) in edges.items():
-        lines.append(_block("linedef", v1=start, v2=end, sidefront=len(sides), **_line_kind(len(sides), bool(left))))
-        sides += [_block("sidedef", sector=each, **({} if left else _wall(floors[each]))) for each in (right, *left)]
+        both = [floors[each] for each in (right, *left)]
+        lines.append(_block("linedef", v1=start, v2=end, sidefront=len(sides), **_line_kind(len(sides), both)))
+        sides += [_block("sidedef", sector=each, **_wall(floors[each], both)) for each in (right, *left)]
     return "\n".join(
         [
             'namespace = "zdoom";',
             *(_block("vertex", x=x, y=y) for x, y in corners),
             *lines,
             *sides,
-            *(_block("sector", texturefloor=floor.floor, **_SECTOR) for floor in floors),
+            *(_block("sector", **_sector(floor)) for floor in floors),
             *(_block("thing", **_thing(thing)) for thing in things),
         ]
     )
 
 
-_SECTOR = {"heightfloor": 0, "heightceiling": 128, "textureceiling": "CEIL3_5", "lightlevel": 208}
+_SECTOR: dict[str, int | str] = {"heightfloor": 0, "textureceiling": "CEIL3_5", "lightlevel": 208}
+_GATE = "BIGDOOR2"
+_DOOR_RAISE, _GATE_SPEED, _GATE_OPEN_TICS = 12, 64, 70
 _EVERYWHERE = ("coop", "single", "dm", "skill1", "skill2", "skill3", "skill4", "skill5")
 
 
@@ -89,12 +97,25 @@ def _outline(floor: Floor, corners: list[tuple[int, int]]) -> Iterator[tuple[int
     return pairwise([*numbers, numbers[0]])
 
 
-def _line_kind(side: int, open_to_both: bool) -> dict[str, int | bool]:
-    return {"sideback": side + 1, "twosided": True} if open_to_both else {"blocking": True}
+def _sector(floor: Floor) -> dict[str, int | str]:
+    tag = {"id": floor.tag} if floor.tag else {}
+    return {"texturefloor": floor.floor, "heightceiling": floor.ceiling, **_SECTOR, **tag}
 
 
-def _wall(floor: Floor) -> dict[str, str]:
-    return {"texturemiddle": floor.wall}
+def _line_kind(side: int, both: list[Floor]) -> dict[str, int | bool]:
+    if len(both) == 2:
+        gate = {"blockmonsters": True} if any(each.tag for each in both) else {}
+        return {"sideback": side + 1, "twosided": True, **gate}
+    if not both[0].opens:
+        return {"blocking": True}
+    use = {"special": _DOOR_RAISE, "arg0": both[0].opens, "arg1": _GATE_SPEED, "arg2": _GATE_OPEN_TICS}
+    return {"blocking": True, "playeruse": True, "repeatspecial": True, **use}
+
+
+def _wall(floor: Floor, both: list[Floor]) -> dict[str, str]:
+    if len(both) == 1:
+        return {"texturemiddle": floor.wall}
+    return {"texturetop": _GATE} if len({each.ceiling for each in both}) > 1 else {}
 
 
 def _thing(thing: Thing) -> dict[str, int | bool]:

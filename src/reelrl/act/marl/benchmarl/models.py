@@ -168,7 +168,11 @@ class VideoPolicyModel(VideoModel):
             raise ConfigError("the actor's input has no agent dimension; each agent needs a video of its own")
 
     def _forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return tensordict.set(self.out_key, self._by_agent(torch.cat(self.eyes(tensordict), -1)))
+        return tensordict.set(self.out_key, self.scores(tensordict))
+
+    def scores(self, tensordict: TensorDictBase) -> Tensor:
+        """[..., agents, actions] of what agents see."""
+        return self._by_agent(torch.cat(self.eyes(tensordict), -1))
 
 
 class VideoCentralCriticModel(VideoModel):

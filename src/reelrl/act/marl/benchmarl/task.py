@@ -13,6 +13,7 @@ from reelrl import seeding
 from reelrl.act.marl import yaml_files
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING, EncodeVideo
 from reelrl.act.marl.benchmarl.models import clip_shape
+from reelrl.act.marl.benchmarl.rollouts import GROUP, INFO_KEYS
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.act.video.encoder import read_encoder_settings
 from reelrl.settings import config
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 from benchmarl.environments.common import Task, TaskClass
 from torchrl.envs import PettingZooWrapper
-
-GROUP = "player"
-# What the infos of each player are reduced to, for curves; all else in `info` would only fill the batch.
-INFO_KEYS = ("kills", "deaths", "hits", "damage_taken", "health")
 
 
 class DoomWrapper(PettingZooWrapper):  # type: ignore[misc]
@@ -82,9 +79,14 @@ class DoomPettingZooEnv(TaskClass):  # type: ignore[misc]
         """The frozen encoder, where the settings name one."""
         if self.settings.frozen_encoder is None:
             return []
-        key = (GROUP, "observation", "video") if self.settings.aux_observations else (GROUP, "observation")
+        key = self.video_key
         clip = clip_shape(env.observation_spec[key], self.settings.num_players, key)
         return [EncodeVideo(read_encoder_settings(self.settings.frozen_encoder), key, clip, env.device)]
+
+    @property
+    def video_key(self) -> tuple[str, ...]:
+        """Where the video is in what an environment returns."""
+        return (GROUP, "observation", "video") if self.settings.aux_observations else (GROUP, "observation")
 
     def supports_continuous_actions(self) -> bool:
         return False

@@ -13,7 +13,10 @@ from benchmarl.experiment.callback import Callback
 from benchmarl.experiment.logger import Logger
 
 from reelrl import seeding
+from reelrl.act.marl.benchmarl.collector import MatchCollector
 from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm
+from reelrl.act.marl.benchmarl.frame_rows import BatchFrames, StackFrames
+from reelrl.act.marl.benchmarl.imitation import TeachingTerm
 from reelrl.act.marl.benchmarl.parts import Parts
 from reelrl.agents import state_tree
 from reelrl.content.write.film import write_film
@@ -41,6 +44,8 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
         parts = Parts(settings, encode_at_collection=encode_at_collection)
         self.run_folder: Run | None = None
         self.contrastive_weight = settings.contrastive.weight
+        self.collection, self.imitation = settings.collection, settings.imitation
+        self.frames: BatchFrames | None = None
         self.saving = Saving()
         self.checkpoint_every = int(parts.experiment.checkpoint_interval)
         # BenchMARL's own files (pickles) go where they are forgotten; the run folder has everything.
@@ -98,6 +103,25 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
         """Go on from a checkpoint: parameters, optimisers, counters and chance. Matches begin anew."""
         with restoring(checkpoint.folder):
             self.load_state_dict(state_tree.join(checkpoint.tensors, checkpoint.state["experiment"]))
+
+    def _setup_algorithm(self) -> None:
+        super()._setup_algorithm()
+        # Memories of old steps have the video in them, and frozen encoders leave none.
+        if self.on_policy and self.task.settings.frozen_encoder is None and not self.config.collect_with_grad:
+            self.frames = BatchFrames(self.task.video_key)
+            self.algorithm.process_batch = self.frames.with_video(self.algorithm.process_batch)
+            for buffer in self.replay_buffers.values():
+                buffer.append_transform(StackFrames(self.frames))
+
+    def _setup_collector(self) -> None:
+        if self.config.collect_with_grad:
+            super()._setup_collector()
+            return
+        self.policy = self.algorithm.get_policy_for_collection()
+        self.group_policies = {
+            group: self.policy.select_subsequence(out_keys=[(group, "action")])[0] for group in self.group_map
+        }
+        self.collector = MatchCollector(self, self.collection)
 
     def _setup_logger(self) -> None:
         self.logger = RunLogger(self)
@@ -175,7 +199,8 @@ class KeepOptimisers(Callback):  # type: ignore[misc]
 def _callbacks(settings: DoomTraining) -> list[Callback]:
     """Those that hold weights before the one that holds optimisers."""
     term = [ContrastiveTerm(settings.contrastive)] if settings.contrastive.weight else []
-    return [*term, KeepOptimisers()]
+    teacher = [TeachingTerm(settings.imitation)] if settings.imitation.steps else []
+    return [*term, *teacher, KeepOptimisers()]
 
 
 def _ignore_known_warnings() -> None:
