@@ -87,9 +87,8 @@ class LiveStream:
 
 def encode_live(clip: Clip, plan: LivePlan, settings: EncoderSettings = LIVE) -> LiveStream:
     """The whole clip, frame by frame."""
-    settings = replace(
-        settings.for_clip(clip), hierarchical_levels=plan.tuning.levels, picture_qp=True, recon=plan.drop or plan.watch
-    )
+    # With pictures: without them it measures those that nobody refers to before their last filters.
+    settings = replace(settings.for_clip(clip), hierarchical_levels=plan.tuning.levels, picture_qp=True, recon=True)
     if not settings.low_delay:
         raise ConfigError(f"structure = {settings.structure}; live coding holds nothing back: use low_delay")
     fps, pixels = float(clip.fps), clip.width * clip.height

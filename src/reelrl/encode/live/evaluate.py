@@ -24,6 +24,7 @@ from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.live.clips import TEST, open_live
 from reelrl.encode.live.coding import BACKENDS, LivePlan, LiveStream, encode_live
 from reelrl.encode.live.link import LiveViewer, Uplink
+from reelrl.encode.minigop.evaluation.encoder_modes import without_picture
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
 from reelrl.parallel import executor
@@ -225,7 +226,8 @@ def _cqp(clip: Clip, qp: int, plan: LiveEvaluationPlan) -> LiveStream:
 
 def _own(name: str, clip: Clip, qp: int, kbps: float, buffer_s: float, plan: LiveEvaluationPlan) -> LiveStream:
     """The encoder by itself, in the same structure."""
-    own = replace(plan.encoder, picture_qp=False, hierarchical_levels=plan.tuning.levels, recon=False)
+    # With pictures: without them it measures those that nobody refers to before their last filters.
+    own = replace(plan.encoder, picture_qp=False, hierarchical_levels=plan.tuning.levels, recon=True)
     if name == CBR:
         ms = round(1000 * buffer_s)
         # Its own proportions of a buffer of one second.
@@ -234,7 +236,7 @@ def _own(name: str, clip: Clip, qp: int, kbps: float, buffer_s: float, plan: Liv
         own = replace(own, rate_control="cbr", target_kbps=kbps, options=options)
     else:
         own = replace(own, qp=qp)
-    packets = list(encode_packets(clip, own))
+    packets = [without_picture(packet) for packet in encode_packets(clip, own)]
     errors = [packet.luma_sse_in_8_bits for packet in packets]
     return LiveStream(LiveViewer(Uplink.constant(1.0), float(clip.fps), buffer_s), list(packets), errors)
 
