@@ -74,7 +74,7 @@ def clip_results(
 
 def rate_uses(contestants: Sequence[MiniGopContestant], points: Sequence[RatePoint], goal: Goal) -> list[RateUse]:
     """One for each contestant, in their order."""
-    reference_s = np.mean([point.seconds for point in points if point.contestant == "crf"])
+    reference = [point.seconds for point in points if point.contestant == "crf"]
     uses = []
     for contestant in contestants:
         own = [point for point in points if point.contestant == contestant.name]
@@ -96,7 +96,7 @@ def rate_uses(contestants: Sequence[MiniGopContestant], points: Sequence[RatePoi
                 far_off=float((np.abs(errors) > FAR_OFF_PERCENT).mean()) if has_target else None,
                 late=_late(own) if goal == "cbr" else None,
                 seconds=seconds / len(own),
-                slower=float(seconds / len(own) / reference_s),
+                slower=(seconds / len(own)) / (sum(reference) / len(reference)),
                 note=_note(contestant),
             )
         )
