@@ -21,7 +21,9 @@ def scenario_env(name: str, players: int = 2, **changes: Any) -> Any:
     return coop_env(players, config_path=name, rewards=rewards, aux_observations=["ammo"], **changes)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", [SCENARIOS[0], *(pytest.param(name, marks=pytest.mark.long) for name in SCENARIOS[1:])]
+)
 def test_who_is_told_beats_who_sweeps_in_the_same_match(name: str) -> None:
     blind, told = (scenario_env(name, sightings=sightings) for sightings in (False, True))
     try:

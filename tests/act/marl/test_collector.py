@@ -124,7 +124,7 @@ def test_frames_are_stacked_as_an_environment_would_across_ends_of_episodes_and_
                 assert torch.equal(after[match, step], seen[match, step + 1])
 
 
-@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("beside", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_an_engine_that_is_killed_inside_a_batch_ends_the_run_with_the_name_of_its_match(beside: bool) -> None:
     settings = training(max_n_frames=16 * 10**4, on_policy_n_envs_per_worker=3, on_policy_collected_frames_per_batch=48)
     settings = settings if beside else replace(settings, collection=STRICT)
@@ -144,6 +144,7 @@ def test_an_engine_that_is_killed_inside_a_batch_ends_the_run_with_the_name_of_i
     assert [each.left_after(HANG_S) for each in held] == [[], [], []]
 
 
+@pytest.mark.long
 def test_a_teacher_is_there_for_the_steps_that_were_asked_and_then_gone() -> None:
     settings = training(max_n_frames=48)
     task = {**settings.task, "config_path": "bystanders"}
