@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare atari": ("reelrl.cli.compare.atari", "race players that see in different ways, in the same games"),
     "compare autoencoder": ("reelrl.cli.compare.autoencoder", "race optimisers of the autoencoder on the same frames"),
     "compare doom": ("reelrl.cli.compare.doom", "train teams with and without the cross-ego term, and compare them"),
+    "completion": ("reelrl.cli.completion", "print a script that lets a shell complete commands and options"),
     "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
     "encode": ("reelrl.cli.encode", "encode a video at a bitrate, the QP of each mini-GOP by a policy"),
