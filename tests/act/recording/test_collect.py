@@ -301,13 +301,7 @@ def test_a_cut_file_is_noticed_when_the_folder_is_opened(own: Path, name: str) -
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ContentError, match=rf"{file.name} has \d+ bytes, the manifest says \d+; copy it again"):
         MatchData.open(own)
-
-
-def test_a_view_that_is_missing_is_told_and_labels_that_are_missing_are_not_there(own: Path) -> None:
-    match = own / "matches/haunted_rooms-0000"
-    (match / "labels.npz").unlink()
-    assert [info.labelled for info in MatchData.open(own).matches if info.id == match.name] == [False]
-    (match / "player_0.mkv").unlink()
+    file.unlink()
     with pytest.raises(ContentError, match="no such file"):
         list(MatchData.open(own).check())  # a match may lack its labels, and is opened then; a check tells
 
