@@ -30,6 +30,9 @@ ENGINES = (
 def group_of(nodeid: str) -> str:
     """The group that a test runs with: the engines', or its own file."""
     path = nodeid.partition("::")[0]
+    # Two clusters that start in the same instant on one machine take each other's ports.
+    if fnmatchcase(path, "tests/parallel/test_*cluster.py"):
+        return "clusters"
     return "engines" if any(fnmatchcase(path, pattern) for pattern in ENGINES) else path
 
 
