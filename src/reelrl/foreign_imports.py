@@ -21,7 +21,7 @@ class _BeforeBenchMarl(MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         del path, target
         if fullname == "benchmarl":
-            sys.meta_path.remove(self)
+            # It stays where it is: to leave the list while it is gone through would hide the finder behind it.
             name_collectors()
 
 

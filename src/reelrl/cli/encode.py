@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         found["seconds"] = time.monotonic() - begin_s
         output.as_json(found) if args.json else encode_target.show(found)
         return 0
-    if args.backend == "aom":
+    if encode_aom.is_chosen(args):
         return _by_libaom(job, args, watch, carried, begin_s)
     if args.live:
         with watch.phase("encode"):

@@ -26,9 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def is_chosen(args: argparse.Namespace) -> bool:
+    """Whether the file is to be coded in two passes, frame by frame."""
+    from reelrl.encode.codecs.aom_first_pass import TWO_PASS
+
+    return bool(args.backend == TWO_PASS.backend)
+
+
 def check_arguments(args: argparse.Namespace) -> None:
     """Refuse before the first pass what libaom's two passes cannot do here."""
-    if args.backend != "aom":
+    if not is_chosen(args):
         return
     for name in _ONE_PIECE:
         if getattr(args, name, None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import output
+from reelrl.cli import encode_aom, output
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import duration
 
@@ -44,7 +44,7 @@ def check_arguments(args: argparse.Namespace) -> None:
             raise ConfigError(
                 f"--{name.replace('_', '-')} with --live: a live stream has a bitrate and one piece; drop one"
             )
-    if args.backend != "svtav1":
+    if encode_aom.is_chosen(args):
         raise ConfigError(f"--backend {args.backend} with --live: files are coded live by SVT-AV1 alone; leave it out")
     if args.buffer is not None and not args.buffer > 0:
         raise ConfigError(f"--buffer {args.buffer:g}; a buffer holds some time, such as 0.5")

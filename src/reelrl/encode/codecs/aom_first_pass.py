@@ -35,7 +35,7 @@ def check_two_pass(settings: EncoderSettings, *, steered: bool) -> None:
     """Refuse settings that this session cannot meet."""
     if not (settings.width and settings.height):
         raise ConfigError("settings have no frame size; set width and height, or use settings.for_clip(clip)")
-    if settings.backend != "aom" or settings.low_delay:
+    if settings.backend != TWO_PASS.backend or settings.low_delay:
         raise ConfigError(
             f"backend = {settings.backend}, structure = {settings.structure}; two passes with look-ahead are for "
             "backend=aom, structure=random_access: start from TWO_PASS"

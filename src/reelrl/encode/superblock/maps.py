@@ -121,7 +121,8 @@ def checked_levels(action: Any, superblocks: int) -> NDArray[np.int32]:
     values = _as_array(action)
     if values.shape != (superblocks,):
         raise ConfigError(
-            f"the action has shape {values.shape}; give {superblocks} entries: one per superblock, with +time one more"
+            f"the action has shape {values.shape}, this clip has {superblocks} superblocks; give one entry for each, "
+            "and with +time one more"
         )
     if values.dtype.kind not in "iu":
         raise ConfigError(f"the action is {values.dtype}; give whole numbers from 0 to {LEVELS - 1}")
