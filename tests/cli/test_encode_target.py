@@ -82,7 +82,7 @@ def test_a_cap_holds_scenes_below_a_bitrate(model: Path, tmp_path: Path, capsys:
     assert any(part["capped_by"] == "kbps" for part in capped["parts"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_bytes_do_not_depend_on_the_number_of_workers(model: Path, tmp_path: Path) -> None:
     clip = open_clip(CLIP)
     settings = replace(RANDOM_ACCESS, preset=12, recon=False, psnr=False)

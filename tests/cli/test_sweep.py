@@ -86,6 +86,7 @@ def test_without_a_search_every_seed_is_a_trial(tmp_path: Path) -> None:
     assert table[0]["value"] != table[1]["value"]
 
 
+@pytest.mark.long
 def test_settings_without_a_default_are_among_the_best(tmp_path: Path) -> None:
     source = "generated:street?frames=20&size=64x48"
     small = ["--set=model.widths=[[2,2],[2,2],[2,2]]", "--set=log_every=3", "--frames=7", "--device=cpu"]

@@ -60,6 +60,7 @@ def test_a_model_that_is_dropped_has_written_everything(tmp_path: Path) -> None:
     assert steps_in(tmp_path / "tb") == [1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_script_that_just_ends_has_written_everything(tmp_path: Path) -> None:
     script = (

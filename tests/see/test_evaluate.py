@@ -69,6 +69,7 @@ def points(trained: TrainedModel, judge: Judge) -> list[rate.BytesPoint]:
     return rate.embedding_points(trained, frames, judge) + rate.codec_points(judge)
 
 
+@pytest.mark.long
 def test_more_bytes_buy_less_noise(points: list[rate.BytesPoint]) -> None:
     for name in (rate.ALONE, rate.TOGETHER, rate.DIFFERENCES):
         curve = [point for point in points if point.codec == name]
@@ -80,6 +81,7 @@ def test_more_bytes_buy_less_noise(points: list[rate.BytesPoint]) -> None:
     assert finest.figures["mse"] == pytest.approx(unquantised.figures["mse"], rel=0.05)
 
 
+@pytest.mark.long
 def test_a_file_of_its_own_costs_a_header_more_and_differences_cost_less(points: list[rate.BytesPoint]) -> None:
     alone, together, differences = (
         [point.bytes_per_frame for point in points if point.codec == name][-1]
@@ -100,6 +102,7 @@ def test_the_steps_add_no_more_noise_than_was_allowed(trained: TrainedModel, jud
     assert 0 < added < 1.5 * allowed
 
 
+@pytest.mark.long
 def test_lossless_is_exact_and_its_own_size_is_smaller(points: list[rate.BytesPoint]) -> None:
     large, own = [point for point in points if point.codec == "lossless WebP"]
     assert own.bytes_per_frame < large.bytes_per_frame
@@ -149,6 +152,7 @@ def test_parts_of_the_probe_share_no_episode_and_every_frame_shows_everything() 
         next(labelled_frames("Breakout", 10))
 
 
+@pytest.mark.long
 def test_all_of_pca_loses_nothing_that_the_pixels_tell(trained: TrainedModel) -> None:
     """With fewer frames to fit on than components, its space holds them all: distances stay what they were."""
     data = describe(trained, 80)

@@ -117,6 +117,7 @@ def test_contestants_are_named_by_optimiser_or_config_and_changed_by_plus() -> N
             contestant_settings(wrong)
 
 
+@pytest.mark.long
 def test_a_race_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     path, games = tmp_path / "race.json", ["ale:Breakout"]
     race(contestants(["adam"], games, 1), 12, Results(path, {}), save_to=tmp_path / "kept", held_out=2)

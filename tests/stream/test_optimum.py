@@ -151,6 +151,7 @@ def test_the_plan_is_worth_what_it_says() -> None:
         assert oracle.plan.exact
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_search_that_gives_up_says_so() -> None:
     """With room for almost no labels the plan may fall behind, but its bound stays true."""

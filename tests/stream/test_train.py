@@ -178,7 +178,7 @@ def test_pools_depend_on_the_seed_only_and_never_open_test_folders(
         recorded_traces("train", tmp_path / "test")
 
 
-@pytest.mark.parametrize("policy", ["pensieve", "scalefree"])
+@pytest.mark.parametrize("policy", ["pensieve", pytest.param("scalefree", marks=pytest.mark.long)])
 def test_a_stopped_training_goes_on_to_the_same_bytes(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_benchmarl_is_imported_after_reelrl() -> None:
     code = "import reelrl.act, sys; assert 'torch' not in sys.modules; import benchmarl.algorithms"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)

@@ -138,6 +138,7 @@ def test_others_weights_are_where_it_begins(folder: Path, tmp_path: Path) -> Non
     assert "dinov2 as it began" in (tmp_path / "o" / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_matches_without_labels_teach_views_and_are_left_out_of_questions(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,7 @@ def test_the_seed_picks_the_game() -> None:
     assert picked == [random_game(seed) for seed in range(60)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked_by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_command_saves_and_resume_goes_on_to_the_same_bits(
     asked_by: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]

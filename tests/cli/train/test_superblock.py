@@ -208,6 +208,7 @@ def test_a_clip_is_prepared_once_for_training_and_evaluation(monkeypatch: pytest
     trainer.close()
 
 
+@pytest.mark.long
 def test_a_policy_over_features_moves_to_clips_of_other_sizes(tmp_path: Path) -> None:
     files = ["--file", CLIP, "generated:noise?size=192x128&frames=4"]
     assert train(tmp_path, *files, "--action", "features", "--state", "summary", "--reward", "weighted") == 0

@@ -51,6 +51,7 @@ def test_two_pass_vbr_comes_within_a_third_of_its_target(backend: str, structure
     assert 0.67 * target_kbps < done.kbps < 1.33 * target_kbps
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @each_vbr
 def test_two_pass_vbr_repeats_itself_to_the_byte(backend: str, structure: str) -> None:

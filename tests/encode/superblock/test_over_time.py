@@ -75,7 +75,7 @@ def test_what_would_be_paid_for_bytes_alone_is_refused() -> None:
         made(target_kbps=100)
     env = made()
     env.reset(seed=0)
-    with pytest.raises(ConfigError, match="give 5 entries"):
+    with pytest.raises(ConfigError, match="this clip has 4 superblocks"):
         env.step(np.full(SUPERBLOCKS, 3))
 
 

@@ -55,6 +55,7 @@ def test_a_folder_without_videos_is_refused(tmp_path: Path) -> None:
     assert len(videos_in([])) > 10
 
 
+@pytest.mark.long
 def test_a_training_that_was_stopped_goes_on_and_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,6 +65,7 @@ def test_a_frame_is_scored_before_it_is_learned_from() -> None:
     assert float(model.learn(game_frame(1)).mse) == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_it_learns_what_the_background_cannot_know() -> None:
     model = StreamingAutoEncoder(replace(SMALL, optimiser=OptimiserSettings(name="adam", lr=3e-3)))

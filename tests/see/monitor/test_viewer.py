@@ -103,6 +103,7 @@ def test_every_client_sees_the_newest_frame(viewer: Viewer, result: LearnResult)
         client.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_client_that_does_not_read_costs_the_learner_nothing(viewer: Viewer, result: LearnResult) -> None:
     stuck = Client(viewer.url, buffer=4096)

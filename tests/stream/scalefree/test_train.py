@@ -50,6 +50,7 @@ def test_the_policy_of_a_run_plays_a_ladder_that_it_has_not_seen(
     assert np.isfinite(lines[str(run)]["qoe"]["mean"])
 
 
+@pytest.mark.long
 def test_a_run_goes_on_from_a_policy_once_its_critic_knows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the critic learns the policy stays what it was; then it changes."""
     monkeypatch.setattr("reelrl.stream.train.CRITIC_FIRST", 2)

@@ -289,7 +289,7 @@ class SuperblockQpEnv(gymnasium.Env[Observation, Any], EzPickle):
             return (None if action is None else self._no_offsets), 0
         shift, timed = 0, self._over_time
         if self._is_map:
-            offsets = checked_levels(action, self.superblocks + timed)
+            offsets = checked_levels(action, self.superblocks, timed)
             if timed:
                 offsets, shift = offsets[:-1], SHIFT_STEP * int(offsets[-1])
         else:

@@ -116,13 +116,13 @@ def action_of(offsets: Offsets) -> NDArray[np.int64]:
     return offsets.astype(np.int64) + MAX_OFFSET
 
 
-def checked_levels(action: Any, superblocks: int) -> NDArray[np.int32]:
-    """Offsets of an action of 0 to 6 per superblock."""
+def checked_levels(action: Any, superblocks: int, timed: bool = False) -> NDArray[np.int32]:
+    """Offsets of an action of 0 to 6 per superblock, and one more for the whole frame where it is timed."""
     values = _as_array(action)
-    if values.shape != (superblocks,):
+    if values.shape != (superblocks + timed,):
         raise ConfigError(
-            f"the action has shape {values.shape}, this clip has {superblocks} superblocks; give one entry for each, "
-            "and with +time one more"
+            f"the action has shape {values.shape}, this clip has {superblocks} superblocks; give one entry for each"
+            f"{', and one for the whole frame' if timed else ''}"
         )
     if values.dtype.kind not in "iu":
         raise ConfigError(f"the action is {values.dtype}; give whole numbers from 0 to {LEVELS - 1}")

@@ -90,6 +90,7 @@ def test_embeddings_made_before_are_taken(tmp_path: Path) -> None:
     assert not looked
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_of_before_serves_by_the_words_of_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_matches(tmp_path / "matches", 6)

@@ -120,6 +120,7 @@ def test_enemies_that_are_not_told_apart_can_be_everywhere() -> None:
     assert (said.sigmoid() > 0.99).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_places_share_what_they_learn() -> None:
     """Trained on sightings in three of the places, it knows what a sighting in the others means."""

@@ -47,6 +47,7 @@ class MatchCollector:
         self._source = policy
         self._policy = copy.deepcopy(policy).to(self._device) if self._beside or elsewhere else policy
         self._draws = OwnDraws(self._policy, experiment.seed, self._device) if self._beside else None
+        self._draws_begun: Tensor | None = None
 
     def __iter__(self) -> Iterator[TensorDictBase]:
         self._begun = self._experiment.total_frames
@@ -59,7 +60,8 @@ class MatchCollector:
             self._take_weights()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"draws": self._draws.state() if self._draws else None}
+        """The batch under way is played anew by whoever goes on from here, with the chance that it began with."""
+        return {"draws": self._draws_begun if self._under_way else self._draws and self._draws.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self._draws and state.get("draws") is not None:
@@ -90,6 +92,7 @@ class MatchCollector:
     def _submit(self) -> Future[CollectedBatch]:
         rollouts = self._ready()
         self._take_weights()
+        self._draws_begun = self._draws.state() if self._draws else None
         return self._thread.submit(rollouts.collect, self._draws or self._act)
 
     def _ready(self) -> Rollouts:
