@@ -104,7 +104,9 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
         assert weights(run) == undisturbed
 
 
-@pytest.mark.parametrize("name", ["tensors.safetensors", "state.json", "manifest.json"])
+@pytest.mark.parametrize(
+    "name", ["tensors.safetensors", *(pytest.param(n, marks=pytest.mark.long) for n in ("state.json", "manifest.json"))]
+)
 def test_a_checkpoint_cut_short_gives_way_to_the_one_before(
     run_root: Path, name: str, undisturbed: dict[str, bytes]
 ) -> None:

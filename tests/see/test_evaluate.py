@@ -142,6 +142,7 @@ def test_the_ridge_is_the_one_of_the_textbook(numbers: int) -> None:
     assert found.numpy() == pytest.approx(wrong, rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.long
 def test_parts_of_the_probe_share_no_episode_and_every_frame_shows_everything() -> None:
     frames = list(labelled_frames("Breakout", 160))
     assert Counter(each.part for each in frames) == {0: 160, 1: 20, 2: 40}
@@ -166,6 +167,7 @@ def test_all_of_pca_loses_nothing_that_the_pixels_tell(trained: TrainedModel) ->
     assert torch.allclose(torch.pdist(data.features["PCA"][fit]), torch.pdist(pixels), atol=1e-3)
 
 
+@pytest.mark.long
 def test_representations_are_compared_on_the_same_episodes_and_with_themselves_to_nothing(
     trained: TrainedModel,
 ) -> None:

@@ -190,6 +190,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked_by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_race_is_saved_where_it_stands_and_goes_on_to_the_same_bits(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_by: signal.Signals
@@ -298,6 +299,7 @@ def test_tables_put_the_best_first_and_tell_the_spread() -> None:
     assert "| quick | 1.500 (1.000-2.000) |" in tables.markdown(rows)
 
 
+@pytest.mark.long
 def test_a_race_needs_neither_numba_nor_opencv_nor_av_nor_tensorboard() -> None:
     program = (
         "import sys, reelrl.see.race.run, reelrl.see.race.tables\n"

@@ -55,7 +55,9 @@ def go_on(folder: Path, settings: AutoEncoderTraining, seed: int = 0) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize(
+    "name", [OPTIMISERS[0], *(pytest.param(name, marks=pytest.mark.long) for name in OPTIMISERS[1:])]
+)
 def test_half_and_resume_and_half_is_the_whole(run_root: Path, name: Any) -> None:
     whole = dataclasses.replace(SETTINGS, model=dataclasses.replace(SMALL, optimiser=OptimiserSettings(name=name)))
     half = dataclasses.replace(whole, frames=5)  # neither a window's end nor a checkpoint
