@@ -91,7 +91,7 @@ def test_a_bad_action_is_refused_and_the_episode_goes_on(bad: list[float]) -> No
     env.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_environments_in_worker_processes_give_the_same_episodes() -> None:
     def make() -> FrameQpEnv:
         return FrameQpEnv(CLIP, KBPS)

@@ -89,6 +89,7 @@ def test_a_scaled_clip_is_read_from_anywhere() -> None:
     assert isinstance(clip.load(), Clip)
 
 
+@pytest.mark.long
 def test_a_smaller_size_takes_fewer_bits_and_ends_at_a_lower_quality() -> None:
     clip = generated_clip("street", size=(432, 288), frames=16, seed=2)
     models, _ = load_models()

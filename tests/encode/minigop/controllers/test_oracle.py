@@ -58,6 +58,7 @@ def test_the_search_meets_the_budget() -> None:
     assert abs(found.rate_error) < 0.03
 
 
+@pytest.mark.long
 def test_what_the_search_decided_codes_to_the_same_stream_again() -> None:
     oracle, found = searched()
     again = DirectSearch(2)
@@ -85,6 +86,7 @@ def test_a_search_without_the_clip_says_what_is_missing() -> None:
         run_controller(prepared().source(kbps=KBPS), DirectSearch())
 
 
+@pytest.mark.long
 def test_the_search_codes_in_sessions_like_the_one_it_decides_for() -> None:
     oracle = DirectSearch(2)
     oracle.study(prepared(), headroom=0)
