@@ -282,6 +282,7 @@ def test_sessions_expire_and_their_number_is_limited(monkeypatch: pytest.MonkeyP
 LONG = ("Content-Type: application/json", "Content-Length: 1000")
 
 
+@pytest.mark.long
 def test_memory_stays_flat_under_abuse_and_nothing_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     process = psutil.Process()
     with PlayServer(Show(folder=folder, controllers={"bola": Bola()}, traces=(SLOW,)), 0) as running:

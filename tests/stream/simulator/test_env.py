@@ -133,7 +133,7 @@ def test_debug_logs_each_step(caplog: pytest.LogCaptureFixture) -> None:
     assert "reward" in caplog.text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_torch_twin_needs_neither_gymnasium_nor_numba() -> None:
     code = (
         "import sys, types; package = types.ModuleType('reelrl'); "
