@@ -43,7 +43,7 @@ def test_the_linear_probe_solves_its_equations() -> None:
             torch.testing.assert_close(error.mean(0), torch.zeros(4), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("width", [8, WIDEST + 20])
+@pytest.mark.parametrize("width", [8, pytest.param(WIDEST + 20, marks=pytest.mark.long)])
 def test_probes_find_what_is_there_and_more_labels_help(width: int) -> None:
     train, tuning, asked = views(1500, width, 1), views(400, width, 2), views(400, width, 3)
     few, many = fit_and_answer(train, [np.arange(30), np.arange(1500)], tuning, {"test": asked.embeddings}, seed=0)

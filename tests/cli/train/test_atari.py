@@ -106,6 +106,7 @@ def test_a_game_that_dies_is_one_line_and_what_was_learned_is_there(
     assert saved.step == 3
 
 
+@pytest.mark.long
 def test_a_clip_is_played_by_a_trained_player(run_root: Path) -> None:
     net = ["--set", "player.net.pixel_layers=[[2, 8, 8]]", "--set", "player.epsilon=[0.5, 0.5]"]
     assert train(run_root, "--frames", "6", *net) == 0

@@ -168,6 +168,7 @@ def test_of_two_frames_per_row_the_surest_reading_counts(folder: Path, tmp_path:
         FrozenRowEncoder(VideoEncoderSettings(model_type="cnn", freeze_backbone=True), samples, frames_per_row=2)
 
 
+@pytest.mark.long
 def test_what_it_sees_is_better_than_the_prior(folder: Path, tmp_path: Path) -> None:
     settings, frames = open_labelled_frames(settings_of(folder))
     trainer = trainer_of(settings, frames, tmp_path)
