@@ -78,6 +78,7 @@ def test_a_sweep_leaves_its_table_and_the_best_settings(tmp_path: Path, capsys: 
     assert "holds a sweep with other settings" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_without_a_search_every_seed_is_a_trial(tmp_path: Path) -> None:
     assert sweep(tmp_path, search={}, seeds=[3, 4]) == 0
     table = trials(tmp_path)

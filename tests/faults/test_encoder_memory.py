@@ -22,7 +22,7 @@ def growth(call: str) -> dict[str, float]:
 
 
 # Forty sessions that each kept their five megabytes would show; the long run looks for less.
-@pytest.mark.parametrize("sessions", [40, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("sessions", [30, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("backend", "structure"), STRUCTURES)
 def test_aborted_sessions_leave_nothing_behind(backend: str, structure: str, sessions: int) -> None:
     grown = growth(f"aborted({backend!r}, {structure!r}, {sessions})")
@@ -30,7 +30,7 @@ def test_aborted_sessions_leave_nothing_behind(backend: str, structure: str, ses
     assert grown == NOTHING
 
 
-@pytest.mark.parametrize("frames", [500, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("frames", [350, pytest.param(2000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("backend", "structure"), STRUCTURES)
 def test_memory_stays_flat_over_a_long_stream(backend: str, structure: str, frames: int) -> None:
     grown = growth(f"long_stream({backend!r}, {structure!r}, {frames})")

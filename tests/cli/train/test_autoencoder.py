@@ -112,6 +112,7 @@ def test_an_interrupted_command_saves_and_resume_goes_on_to_the_same_bits(
     assert outcome(run) == outcome(only_run(tmp_path / "whole"))
 
 
+@pytest.mark.long
 def test_after_kill_9_resume_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     running = started(tmp_path / "killed", "--frames", "100000", "--set", "save_every=3")
     run = wait_for_checkpoints(tmp_path / "killed", 2)
