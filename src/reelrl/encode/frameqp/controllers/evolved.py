@@ -5,7 +5,6 @@ It sees what is known before the pass: the plan, and libaom's first-pass statist
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,7 @@ import numpy as np
 
 from reelrl.encode.frameqp.controllers.rules import FrameRateModel
 from reelrl.encode.frameqp.state import FIRST_PASS
-from reelrl.errors import CheckpointError
-from reelrl.storage.files import write_atomic
-from reelrl.storage.plain_data import parse_object
-from reelrl.storage.regular_files import read_regular
+from reelrl.encode.rule_file import checked_weights, load_rule, save_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,27 +60,15 @@ class EvolvedShape(FrameRateModel):
 
     def __init__(self, weights: Sequence[float], facts: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.weights, self.facts = np.array(weights, np.float64), facts or {}
-        if self.weights.shape != (len(INPUTS),) or not np.isfinite(self.weights).all():
-            raise CheckpointError(
-                f"weights {self.weights.tolist()}; a rule has {len(INPUTS)} finite ones, one per input"
-            )
+        self.weights, self.facts = checked_weights(weights, INPUTS), facts or {}
 
     @classmethod
     def load(cls, path: str | Path) -> EvolvedShape:
-        try:
-            saved = parse_object(read_regular(path, follow_links=True))
-            if saved["inputs"] != list(INPUTS):
-                raise CheckpointError(f"{path} sees {saved['inputs']}, this version shows {list(INPUTS)}; fit it anew")
-            return cls(saved["weights"], saved["facts"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{path} is no rule over frames ({type(error).__name__}: {error}); make one: reel fit frameqp -o {path}"
-            ) from error
+        weights, facts = load_rule(path, INPUTS, what="rule over frames", command="reel fit frameqp")
+        return cls(weights.tolist(), facts)
 
     def save(self, path: str | Path) -> None:
-        rule = {"inputs": INPUTS, "weights": self.weights.tolist(), "facts": self.facts}
-        write_atomic(path, json.dumps(rule, indent=2) + "\n")
+        save_rule(path, INPUTS, self.weights, self.facts)
 
     def shapes(self, episode: FrameQpEpisode) -> list[float]:
         offsets: list[float] = (inputs(episode) @ self.weights).tolist()

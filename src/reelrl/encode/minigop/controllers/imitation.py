@@ -5,17 +5,14 @@ The rule sees only what the probe and the analysis of the source tell; the budge
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reelrl.encode.minigop.controllers.rules import RateModel, relative_errors
+from reelrl.encode.rule_file import checked_weights, load_rule, save_rule
 from reelrl.errors import CheckpointError
-from reelrl.storage.files import write_atomic
-from reelrl.storage.plain_data import parse_object
-from reelrl.storage.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,28 +42,15 @@ class Imitation(RateModel):
 
     def __init__(self, weights: Sequence[float], facts: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.weights, self.facts = np.array(weights, np.float64), facts or {}
-        if self.weights.shape != (len(INPUTS),) or not np.isfinite(self.weights).all():
-            raise CheckpointError(
-                f"weights {self.weights.tolist()}; a rule has {len(INPUTS)} finite ones, one per input"
-            )
+        self.weights, self.facts = checked_weights(weights, INPUTS), facts or {}
 
     @classmethod
     def load(cls, path: str | Path) -> Imitation:
-        try:
-            saved = parse_object(read_regular(path, follow_links=True))
-            if saved["inputs"] != list(INPUTS):
-                raise CheckpointError(f"{path} sees {saved['inputs']}, this version shows {list(INPUTS)}; fit it anew")
-            return cls(saved["weights"], saved["facts"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{path} is no imitation of the direct search ({type(error).__name__}: {error}); "
-                f"make one: reel fit minigop -o {path}"
-            ) from error
+        weights, facts = load_rule(path, INPUTS, what="imitation of the direct search", command="reel fit minigop")
+        return cls(weights.tolist(), facts)
 
     def save(self, path: str | Path) -> None:
-        rule = {"inputs": INPUTS, "weights": self.weights.tolist(), "facts": self.facts}
-        write_atomic(path, json.dumps(rule, indent=2) + "\n")
+        save_rule(path, INPUTS, self.weights, self.facts)
 
     def offsets(self, episode: MiniGopEpisode, plan: Sequence[PlannedMiniGop]) -> list[float]:
         seen = inputs(episode, plan)
