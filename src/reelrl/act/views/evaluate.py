@@ -160,14 +160,16 @@ def _retrieval(asked: AskedViews, encoder: FrozenViews) -> Iterator[RetrievalSco
         raw = [_views(seen[place], moments) for seen in opened]
         train = [_views(seen["train"], asked.moments["train"]) for seen in opened]
         scaled = [_unit(views, known) for views, known in zip(raw, train, strict=True)]
-        yield _told(score_retrieval(encoder.name, kind, scaled, moments, candidates), moments)
+        yield _with_enough_matches(score_retrieval(encoder.name, kind, scaled, moments, candidates), moments)
         if encoder.projectors:
             with torch.no_grad():
                 z = [head.embed(views).numpy() for head, views in zip(encoder.projectors, raw, strict=True)]
-            yield _told(score_retrieval(f"{encoder.name}, projected", kind, z, moments, candidates), moments)
+            yield _with_enough_matches(
+                score_retrieval(f"{encoder.name}, projected", kind, z, moments, candidates), moments
+            )
 
 
-def _told(score: RetrievalScore, moments: Moments) -> RetrievalScore:
+def _with_enough_matches(score: RetrievalScore, moments: Moments) -> RetrievalScore:
     """With an interval only where there are enough matches for one."""
     return score if len(moments.matches) >= FEWEST else replace(score, top1=None)
 

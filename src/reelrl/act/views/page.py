@@ -9,7 +9,7 @@ from reelrl.act.views.evaluate import PRIOR
 from reelrl.act.views.probes import PROBES
 from reelrl.act.views.tables import (
     difference_table,
-    matches_told,
+    matches_in_words,
     percent,
     question_table,
     score_table,
@@ -71,7 +71,7 @@ def _headline(evaluation: ViewsEvaluation) -> tuple[str, str]:
     """The first contrastive encoder beside the first other one, with the smallest share of labels from 5 % up."""
     share = next((each for each in sorted(evaluation.shares) if each >= 0.05), max(evaluation.shares))
     name = shown_against(evaluation)[0]
-    scope = f"{matches_told(evaluation)} on {evaluation.asked.map}, none of them trained on."
+    scope = f"{matches_in_words(evaluation)} on {evaluation.asked.map}, none of them trained on."
     others = [other for other in evaluation.encoders if other != name]
     if not evaluation.sure or not others:
         own = evaluation.interval(name, "linear", share)

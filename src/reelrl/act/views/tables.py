@@ -27,7 +27,7 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def matches_told(evaluation: ViewsEvaluation) -> str:
+def matches_in_words(evaluation: ViewsEvaluation) -> str:
     """How many matches there are, and whether that is enough."""
     count = f"{evaluation.matches} {evaluation.asked.split} match{'es' if evaluation.matches != 1 else ''}"
     return count if evaluation.sure else f"{count}: too few for intervals, which want {FEWEST}"
@@ -101,7 +101,7 @@ def write_records(folder: Path, evaluation: ViewsEvaluation, facts: dict[str, An
 
 def tables(evaluation: ViewsEvaluation) -> str:
     """All of it as Markdown."""
-    parts = [f"{matches_told(evaluation)} on {evaluation.asked.map}."]
+    parts = [f"{matches_in_words(evaluation)} on {evaluation.asked.map}."]
     for probe in PROBES:
         parts += [f"### {probe.capitalize()} probe: average precision by share of labels"]
         parts += [_markdown(*score_table(evaluation, probe))]
