@@ -1,4 +1,4 @@
-"""What the scenarios that need eyes are worth: chance, blind rules, the rule that is told all, one player alone.
+"""What the scenarios that need eyes are worth: chance, blind rules, an oracle that knows all, one player alone.
 
     python benchmarks/doom_scenarios.py                                  all three, 30 episodes each
     python benchmarks/doom_scenarios.py --runs runs/0001 runs/0002 runs/0003 --episodes 40 -o teams.json
@@ -26,9 +26,9 @@ from reelrl.act.doom.teams import (
     BLIND_RULES,
     AlteredViews,
     BlindTeam,
+    OracleTeam,
     RandomTeam,
     Team,
-    ToldTeam,
     TrainedTeam,
     make_env,
     settings_of,
@@ -38,7 +38,7 @@ from reelrl.report.intervals import Interval, mean_interval, seeds_interval
 from reelrl.runs.folder import RunFolder
 
 SCENARIOS = ("bystanders", "hiders", "gate")
-CHANCE, TOLD, ALONE = "chance", "told", "told, alone"
+CHANCE, ORACLE, ALONE = "chance", "oracle", "oracle, alone"
 VIEWS = ("", "black", "swapped")
 
 
@@ -57,7 +57,7 @@ def play(task: Task) -> list[float]:
     """The return of each episode."""
     is_run = Path(task.team).is_dir()
     players = 1 if task.team == ALONE else 2
-    env = _run_env(task.team) if is_run else _env(task.scenario, players, sightings=task.team in (TOLD, ALONE))
+    env = _run_env(task.team) if is_run else _env(task.scenario, players, sightings=task.team in (ORACLE, ALONE))
     try:
         team = _team(task, env)
         team.reset(task.seed)
@@ -100,8 +100,8 @@ def _team(task: Task, env: VizDoomCoopParallelEnv) -> Team:
         return RandomTeam()
     if task.team in BLIND_RULES:
         return BlindTeam(task.team)
-    if task.team in (TOLD, ALONE):
-        return ToldTeam(env)
+    if task.team in (ORACLE, ALONE):
+        return OracleTeam(env)
     import torch
 
     torch.set_num_threads(1)
@@ -110,7 +110,7 @@ def _team(task: Task, env: VizDoomCoopParallelEnv) -> Team:
 
 
 def tasks_of(args: argparse.Namespace) -> list[Task]:
-    rules = [CHANCE, *BLIND_RULES, TOLD, ALONE]
+    rules = [CHANCE, *BLIND_RULES, ORACLE, ALONE]
     tasks = [Task(name, rule, "", args.episodes, args.seed) for name in args.scenarios for rule in rules]
     for number, folder in enumerate(args.runs):
         name = settings_of(RunFolder(folder)).task["config_path"]
@@ -130,14 +130,14 @@ def summary(tasks: list[Task], returns: list[list[float]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, rows in rules.items():
         blind = max((CHANCE, *BLIND_RULES), key=lambda rule: rows[rule].mean)
-        best, told = rows[blind].mean, rows[TOLD].mean
+        best, oracle = rows[blind].mean, rows[ORACLE].mean
         found[name] = {"best blind": blind, "rules": {team: list(row) for team, row in rows.items()}, "trained": {}}
         for view, means in trained[name].items():
             more = np.array(means) - best
             found[name]["trained"][view] = {
                 "by run": means,
                 "more": list(seeds_interval(more)) if len(means) > 1 else [float(more[0])],
-                "way to told": float((np.mean(means) - best) / (told - best)),
+                "way to the oracle": float((np.mean(means) - best) / (oracle - best)),
             }
     return found
 
@@ -150,9 +150,7 @@ def show(found: dict[str, Any]) -> None:
         for view, row in each["trained"].items():
             by_run = ", ".join(f"{value:.2f}" for value in row["by run"])
             more = " ".join(f"{value:+.2f}" for value in row["more"])
-            print(
-                f"  trained, {view:10} {by_run}   more than blind {more}   {row['way to told']:.0%} of the way to told"
-            )
+            print(f"  trained, {view:10} {by_run}   more than blind {more}   {row['way to the oracle']:.0%} of the way")
 
 
 def main() -> None:

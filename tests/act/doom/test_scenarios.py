@@ -1,4 +1,4 @@
-"""Scenarios in which one must look: what a shot is worth, what a blind rule gets, what one gets who is told."""
+"""Scenarios in which one must look: what a shot is worth, what a blind rule gets, what an oracle gets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reelrl.act.doom.scenarios import find
-from reelrl.act.doom.teams import BlindTeam, ToldTeam, play
+from reelrl.act.doom.teams import BlindTeam, OracleTeam, play
 from reelrl.errors import GameError
 from tests.act.makers import ATTACK, NO_OP, coop_env, together
 
@@ -24,14 +24,14 @@ def scenario_env(name: str, players: int = 2, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     "name", [SCENARIOS[0], *(pytest.param(name, marks=pytest.mark.long) for name in SCENARIOS[1:])]
 )
-def test_who_is_told_beats_who_sweeps_in_the_same_match(name: str) -> None:
-    blind, told = (scenario_env(name, sightings=sightings) for sightings in (False, True))
+def test_an_oracle_beats_who_sweeps_in_the_same_match(name: str) -> None:
+    blind, knowing = (scenario_env(name, sightings=sightings) for sightings in (False, True))
     try:
         swept = play(blind, BlindTeam("sweep"), seed=1)
-        best = play(told, ToldTeam(told), seed=1)
+        best = play(knowing, OracleTeam(knowing), seed=1)
     finally:
         blind.close()
-        told.close()
+        knowing.close()
     assert best.reward >= swept.reward + 2
 
 
@@ -73,9 +73,9 @@ def test_a_closed_gate_lets_no_bullet_through() -> None:
     env.close()
 
 
-def test_nobody_is_told_unless_it_was_asked_for() -> None:
+def test_there_is_no_ground_truth_unless_it_was_asked_for() -> None:
     env = scenario_env("hiders", 1)
     env.reset()
     with pytest.raises(GameError, match="sightings=True"):
-        _ = env.told
+        _ = env.ground_truth
     env.close()

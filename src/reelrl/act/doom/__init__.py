@@ -7,5 +7,5 @@ player_supervisor  the players' processes from outside: orders and answers, and 
 player_process     one player from inside: an engine in a process of its own
 shared_memory      what both sides share: pictures, facts, sightings
 teams              who plays: trained, by chance, by a rule
-told               the rule that knows where everybody is
+oracle             the rule that knows where everybody is
 """

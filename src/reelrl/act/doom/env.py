@@ -126,12 +126,12 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         return self._match.pids if self._match else []
 
     @property
-    def told(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ground_truth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Facts (players, facts) and, where the environment was made with `sightings`, who is where (`shared_memory`):
-        what no player may know, for rules that are told and for teachers.
+        what no player may know, for oracles and for teachers.
         """
         if self._match is None or not self._with_sightings:
-            raise GameError("nobody is told anything here; make the environment with sightings=True and call reset()")
+            raise GameError("there is no ground truth here; make the environment with sightings=True and call reset()")
         return self._match.facts, self._match.sightings
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[PerAgent, PerAgent]:  # noqa: ARG002

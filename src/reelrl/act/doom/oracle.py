@@ -1,4 +1,4 @@
-"""A rule that is told where everybody is: how well a scenario can be played, and a teacher for those who only see.
+"""A rule that knows where everybody is: how well a scenario can be played, and a teacher for those who only see.
 
 Each player goes for the intruder that takes the least turning, shoots when it is in line and no bystander stands before
 it, and walks towards one that a wall hides. Where the scenario has a gate, the first player works the switch.
@@ -25,7 +25,7 @@ _WALK_DEGREES = 12.0
 _SAME = 1.0
 
 
-class ToldRule:
+class OracleRule:
     """The players of one match of a scenario."""
 
     def __init__(self, players: int, scenario: str) -> None:
@@ -44,8 +44,8 @@ class ToldRule:
     def act(self, facts: NDArray[np.float64], sightings: NDArray[np.float64]) -> list[int]:
         """What each player does, by (players, facts) and (players, rows, columns) of the match."""
         self._steps += 1
-        told = sightings[0]
-        enemies, bystanders = (told[told[:, 0] == kind][:, 2:4] for kind in (ENEMY, BYSTANDER))
+        seen = sightings[0]
+        enemies, bystanders = (seen[seen[:, 0] == kind][:, 2:4] for kind in (ENEMY, BYSTANDER))
         return [
             self._one(player, facts[player], sightings[player], enemies, bystanders) for player in range(self._players)
         ]

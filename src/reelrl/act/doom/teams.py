@@ -9,7 +9,7 @@ import numpy as np
 
 from reelrl import seeding
 from reelrl.act.doom.env import ACTIONS
-from reelrl.act.doom.told import ToldRule
+from reelrl.act.doom.oracle import OracleRule
 from reelrl.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -65,19 +65,19 @@ class BlindTeam:
         }
 
 
-class ToldTeam:
-    """The rule that is told where everybody is, in an environment that was made with `sightings`."""
+class OracleTeam:
+    """The rule that knows where everybody is, in an environment that was made with `sightings`."""
 
     def __init__(self, env: VizDoomCoopParallelEnv) -> None:
         self._env = env
-        self._rule = ToldRule(env.cfg.num_players, env.cfg.config_path)
+        self._rule = OracleRule(env.cfg.num_players, env.cfg.config_path)
 
     def reset(self, seed: int) -> None:
         del seed
         self._rule.reset()
 
     def act(self, observations: Mapping[str, Any]) -> dict[str, int]:
-        return dict(zip(observations, self._rule.act(*self._env.told), strict=True))
+        return dict(zip(observations, self._rule.act(*self._env.ground_truth), strict=True))
 
 
 class AlteredViews:

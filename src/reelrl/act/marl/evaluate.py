@@ -19,8 +19,8 @@ from reelrl.act.doom.teams import (
     BLIND_RULES,
     AlteredViews,
     BlindTeam,
+    OracleTeam,
     RandomTeam,
-    ToldTeam,
     TrainedTeam,
     make_env,
     play,
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
     from reelrl.act.doom.teams import PlayedEpisode, Team
 
-CHANCE, SWEEP, TOLD = "chance", "sweep", "told"
+CHANCE, SWEEP, ORACLE = "chance", "sweep", "oracle"
 BASELINES = (CHANCE, SWEEP)
 ALL_RUNS = "all runs"
 BLACK, SWAPPED = ":black", ":swapped"  # behind a run: the same team with other views
 
 
 def baselines_of(scenario_name: str) -> tuple[str, ...]:
-    """Who is compared with trained teams there. Where one must look, every blind rule and the one that is told."""
+    """Who is compared with trained teams there. Where one must look, every blind rule and the oracle."""
     needs_eyes = hasattr(scenario.OURS.get(scenario_name), "REWARDS")
-    return (CHANCE, *BLIND_RULES, TOLD) if needs_eyes else BASELINES
+    return (CHANCE, *BLIND_RULES, ORACLE) if needs_eyes else BASELINES
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ def play_match(task: MatchTask) -> PlayedEpisode:
 
     # One thread: more add up in another order, and a last bit that differs can tip a draw.
     use_device("cpu", threads=1)
-    env = make_env(settings_of(RunFolder(task.match_of)), sightings=task.team == TOLD)
+    env = make_env(settings_of(RunFolder(task.match_of)), sightings=task.team == ORACLE)
     try:
-        team = ToldTeam(env) if task.team == TOLD else _team(task.team, task.greedy)
+        team = OracleTeam(env) if task.team == ORACLE else _team(task.team, task.greedy)
         return play(env, team, task.seed)
     finally:
         env.close()

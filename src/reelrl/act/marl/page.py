@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _METHOD = (
     "Every team plays the same seeds in fresh engines. Chance draws each action with equal probability. Sweep, fire, "
-    "march and hold are blind: they turn, shoot, walk or press a switch whatever is there. Told knows where everybody "
-    "is: how well the scenario can be played. A return is the sum of the team's rewards in a match. Intervals "
+    "march and hold are blind: they turn, shoot, walk or press a switch whatever is there. Oracle knows where all "
+    "are: how well the scenario can be played. A return is the sum of the team's rewards in a match. Intervals "
     "are 95 % bootstrap over matches; differences are paired in the same match. Several runs are taken together match "
     "by match."
 )

@@ -55,7 +55,7 @@ class CollectionSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ImitationSettings:
-    """A teacher at the beginning: the rule that is told where everybody is. For PPO with an actor that sees video."""
+    """A teacher at the beginning: an oracle that knows where everybody is. For PPO with an actor that sees video."""
 
     steps: int = 0
     """So many steps of a match are taught; 0 is no teacher."""

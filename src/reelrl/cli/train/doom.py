@@ -4,7 +4,7 @@ reel train doom                                           two players, nine room
 reel train doom --algorithm ippo --steps 300000
 reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
-reel train doom --scenario bystanders --teach 30000       one must look; a rule that is told all teaches the first steps
+reel train doom --scenario bystanders --teach 30000       one must look; an oracle teaches the first steps
 reel train doom --strict                                  wait for the learner: every batch by the newest policy
 reel train doom --contrastive-weight 1                    teammates' views of one moment pulled together, besides
 reel train doom --resume runs/0007                        go on where a run stopped
@@ -43,7 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add("--steps", type=int, metavar="N", help="steps of a match in all (default: the experiment's max_n_frames)")
     add("--scenario", metavar="NAME", help="another than the task's, with the rewards that are meant for it")
-    add("--teach", type=int, metavar="N", help="the told rule teaches the first N steps (default 0: nobody does)")
+    add(
+        "--teach",
+        type=int,
+        metavar="N",
+        help="an oracle teaches the first N steps (default 0: nobody does)",
+    )
     add("--strict", action="store_true", help="no step is played by a policy that is not the newest")
     add("--contrastive-weight", type=float, metavar="W", help="of the cross-ego term in the loss (default 0: none)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")

@@ -1,9 +1,9 @@
-"""A teacher for the first steps: players who only see learn what the rule that is told everybody's place would do.
+"""A teacher for the first steps: players who only see learn what the oracle, which knows everybody's place, would do.
 
-    every minibatch ─► PPO's step ─► a step on cross-entropy(actor's scores, told rule's actions)      up to `steps`
+    every minibatch ─► PPO's step ─► a step on cross-entropy(actor's scores, oracle's actions)        up to `steps`
 
 The states are those that the team itself gets into, so it learns what to do there and not only on the teacher's way.
-Afterwards nobody is told anything any more, and PPO goes on alone. The critic learns from the first step on.
+Afterwards nobody teaches any more, and PPO goes on alone. The critic learns from the first step on.
 """
 
 from __future__ import annotations

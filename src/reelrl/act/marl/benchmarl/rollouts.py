@@ -17,8 +17,8 @@ from tensordict import TensorDict
 
 from reelrl.act.doom.env import AUX_FACTS
 from reelrl.act.doom.match_batch import MatchBatch
+from reelrl.act.doom.oracle import OracleRule
 from reelrl.act.doom.shared_memory import COLUMN
-from reelrl.act.doom.told import ToldRule
 from reelrl.act.marl.benchmarl.frame_rows import ROWS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Rollouts:
     """Plays N matches, `steps` at a time, in `groups` of them that take turns.
 
     With `rows_only` a batch has rows of frames for video; with an `encoder` the embeddings in its place. With `taught`
-    it also has what the rule that is told everybody's place would do.
+    it also has what the oracle would do, which knows everybody's place.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Rollouts:
         self._batch = MatchBatch(
             settings.match_config(), seeds, slots=slots, max_steps=settings.max_steps, sightings=taught
         )
-        self._teachers = [ToldRule(settings.num_players, settings.config_path) for _ in seeds] if taught else []
+        self._teachers = [OracleRule(settings.num_players, settings.config_path) for _ in seeds] if taught else []
         self._pictures = self._batch.memory.pictures
         self._pictures[: self._stack] = self._pictures[0]  # the first frame is repeated
         self._first_row = np.zeros(self._count, int)  # of each match's episode
@@ -236,8 +236,8 @@ class _Record:
 
     def tensordict(self, device: Any) -> TensorDict:
         for prefix in ((GROUP,), ("next", GROUP)):
-            told = self._arrays.pop((*prefix, _INFO))
-            self._arrays |= {(*prefix, "info", name): told[..., place] for place, name in enumerate(INFO_KEYS)}
+            infos = self._arrays.pop((*prefix, _INFO))
+            self._arrays |= {(*prefix, "info", name): infos[..., place] for place, name in enumerate(INFO_KEYS)}
         shape = list(self._shape)
         players = [*shape, self._players]
 
