@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from reelrl.content.catalogue import split_of
-from reelrl.encode.clip_choice import PRISTINE
 from reelrl.encode.codecs.aom_first_pass import TWO_PASS
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.frameqp.evaluation.encodes import controller_of, own_encode, steered_encode
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.content.clip import Clip
-    from reelrl.encode.minigop.evaluation.encode_cache import Encode
 
 ANCHORS = ("vbr2", "crf")
 DEFAULT_CONTROLLERS = ("rate-model", "rate-model@public")
@@ -117,7 +114,10 @@ def _own_points(task: tuple[str, Clip, FrameEvaluationPlan]) -> list[RatePoint]:
     name, lazy, plan = task
     clip = _loaded(lazy)
     made = {qp: own_encode(clip, plan.encoder, qp=qp) for qp in sorted(set(plan.qps))}
-    return [_point("crf", name, clip, qp, max(1, round(each.kbps)), each) for qp, each in made.items()]
+    return [
+        RatePoint.measured("crf", clip, each, qp=qp, kbps=max(1, round(each.kbps)), name=name)
+        for qp, each in made.items()
+    ]
 
 
 def _points(task: tuple[FrameContestant, str, Clip, dict[int, int], FrameEvaluationPlan]) -> list[RatePoint]:
@@ -129,27 +129,5 @@ def _points(task: tuple[FrameContestant, str, Clip, dict[int, int], FrameEvaluat
             made = own_encode(clip, plan.encoder, kbps=kbps)
         else:
             made = steered_encode(contestant.spec, clip, plan.encoder, kbps, plan.seed)
-        points.append(_point(contestant.name, name, clip, qp, kbps, made))
+        points.append(RatePoint.measured(contestant.name, clip, made, qp=qp, kbps=kbps, name=name))
     return points
-
-
-def _point(contestant: str, name: str, clip: Clip, qp: int, kbps: int, made: Encode) -> RatePoint:
-    return RatePoint(
-        contestant=contestant,
-        clip=name,
-        source=clip.source,
-        split=split_of(clip.source),
-        pristine=clip.source.startswith(PRISTINE),
-        frames=clip.frame_count,
-        qp=qp,
-        target_kbps=kbps,
-        kbps=made.kbps,
-        quality=made.quality,
-        seconds=made.seconds,
-        passes=made.passes,
-        late_frames=0,
-        peak_s=0.0,
-        deltas=[],
-        content_hash=clip.content_hash,
-        stream_hash=made.stream_hash,
-    )

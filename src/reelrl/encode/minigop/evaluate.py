@@ -143,6 +143,40 @@ class RatePoint:
     content_hash: str
     stream_hash: str
 
+    @classmethod
+    def measured(
+        cls,
+        contestant: str,
+        clip: Clip,
+        made: Encode,
+        *,
+        qp: int,
+        kbps: int,
+        name: str = "",
+        buffer: tuple[int, float] = (0, 0.0),
+        deltas: Sequence[float] = (),
+    ) -> RatePoint:
+        """What an encode became; `name` where the clip is listed by another, `buffer` its late frames and peak."""
+        return cls(
+            contestant=contestant,
+            clip=name or clip.name,
+            source=clip.source,
+            split=split_of(clip.source),
+            pristine=clip.source.startswith(PRISTINE),
+            frames=clip.frame_count,
+            qp=qp,
+            target_kbps=kbps,
+            kbps=made.kbps,
+            quality=made.quality,
+            seconds=made.seconds,
+            passes=made.passes,
+            late_frames=buffer[0],
+            peak_s=buffer[1],
+            deltas=list(deltas),
+            content_hash=clip.content_hash,
+            stream_hash=made.stream_hash,
+        )
+
     @property
     def error_percent(self) -> float:
         """How far the rate is from its target."""
@@ -271,23 +305,5 @@ def _points(task: tuple[MiniGopContestant, Clip, dict[int, int], MiniGopEvaluati
 
 
 def _point(name: str, clip: Clip, qp: int, kbps: int, made: Encode, plan: MiniGopEvaluationPlan) -> RatePoint:
-    late, peak_s = buffer_use(made.frame_bytes, clip.fps, kbps, plan.buffer_s)
-    return RatePoint(
-        contestant=name,
-        clip=clip.name,
-        source=clip.source,
-        split=split_of(clip.source),
-        pristine=clip.source.startswith(PRISTINE),
-        frames=clip.frame_count,
-        qp=qp,
-        target_kbps=kbps,
-        kbps=made.kbps,
-        quality=made.quality,
-        seconds=made.seconds,
-        passes=made.passes,
-        late_frames=late,
-        peak_s=peak_s,
-        deltas=made.deltas,
-        content_hash=clip.content_hash,
-        stream_hash=made.stream_hash,
-    )
+    buffer = buffer_use(made.frame_bytes, clip.fps, kbps, plan.buffer_s)
+    return RatePoint.measured(name, clip, made, qp=qp, kbps=kbps, buffer=buffer, deltas=made.deltas)
