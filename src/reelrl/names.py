@@ -159,6 +159,14 @@ FORMER_CLASSES: dict[str, str] = {
     "reelrl.act.video.backbones:StreamingAutoEncoderEyes": "AutoEncoderBackbone",
 }
 
+# What `reel demo` shows, in this order.
+DEMO_PARTS: dict[str, str] = {
+    "encode": "reelrl.encode.demo.part:make",
+    "rate": "reelrl.encode.demo.rate:make",
+    "stream": "reelrl.stream.demo.part:make",
+    "see": "reelrl.see.demo:make",
+}
+
 TABLES: dict[str, Mapping[str, str]] = {
     "backend": BACKENDS,
     "environment": ENVIRONMENTS,
@@ -172,6 +180,7 @@ TABLES: dict[str, Mapping[str, str]] = {
     "recipe": RECIPES,
     "video": VIDEO_WRITERS,
     "machine fact": MACHINE_FACTS,
+    "part of the demo": DEMO_PARTS,
 }
 
 

@@ -17,7 +17,10 @@ from reelrl.cli.main import main
 from reelrl.content import open_clip
 from reelrl.encode import EncoderSettings, encode_clip
 from reelrl.encode.demo import measure as demo
+from reelrl.encode.demo import rate
 from reelrl.encode.demo.page import choose_windows
+from reelrl.see import demo as see
+from reelrl.see.measures.baselines import FIGURES
 from tests.report.test_page import checked, outside_sources
 from tests.waiting import HANG_S
 
@@ -53,7 +56,7 @@ def test_the_page_is_whole_and_fetches_nothing_from_outside(made: tuple[Path, di
     markup = (folder / "index.html").read_text(encoding="utf-8")
     assert outside_sources(markup) == []
     beside = [found["src"] for name, found in checked(markup) if name == "video"]
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*map(str, beside), "index.html"])
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*map(str, beside), "index.html", "parts"])
 
 
 def test_the_page_shows_the_figures_that_are_printed(made: tuple[Path, dict[str, Any]]) -> None:
@@ -99,10 +102,22 @@ def test_text_ends_with_the_page_and_the_next_command(
 ) -> None:
     monkeypatch.setattr(demo, "TRIES", 1)
     small = ["--clip", "generated:street?size=128x96", "--frames", "3"]
-    assert main(["demo", "--skip", "stream", *small, "--out", str(tmp_path)]) == 0
+    asked = ["demo", "--only", "encode", *small, "--out", str(tmp_path)]
+    assert main(asked) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["clip", "curve", "curve", "map", "map", "page", "next"]
+    assert [line.split()[0] for line in lines] == ["part", "clip", "curve", "curve", "map", "map", "page", "next"]
     assert lines[-2].split()[1] == str(tmp_path / "index.html")
+    page = (tmp_path / "index.html").read_bytes()
+    monkeypatch.setattr(demo, "measure", None)  # whoever encodes now fails
+    assert main(asked) == 0
+    again = capsys.readouterr().out.splitlines()
+    assert again == [f"{lines[0]}   made before", *lines[1:]]
+    assert (tmp_path / "index.html").read_bytes() == page
+    with pytest.raises(TypeError):
+        main([*asked, "--again"])
+    (tmp_path / "aom-map.mp4").unlink()
+    with pytest.raises(TypeError):
+        main(asked)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_encoded(
@@ -125,6 +140,9 @@ def test_a_clip_without_motion_is_refused(tmp_path: Path, capsys: pytest.Capture
 def test_a_part_that_fails_leaves_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", *STILL, "--out", str(tmp_path), "--json"]) == 1
     record = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in record["rates"]][-1] == "rate-model"
+    assert abs(record["rates"][-1]["off_percent"]) < 2
+    assert record["see"]["psnr"] > record["see"]["mean_frame_psnr"]
     assert "nothing moves in generated:talk" in record["left_out"]["encode"]
     assert len(record["viewings"]) == 3
     page = (tmp_path / "index.html").read_text()
@@ -137,7 +155,7 @@ def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stderr is not None
-        assert child.stdout.readline().startswith("clip ")
+        assert child.stdout.readline().startswith("part   encode")
         child.send_signal(signal.SIGINT)
         assert child.wait(HANG_S) == 130
         assert child.stderr.read() == "stopped  interrupted by Ctrl+C or SIGTERM\n"
@@ -189,3 +207,25 @@ def test_the_enlarged_parts_are_chosen_by_the_source() -> None:
         assert x + width <= clip.width
         assert y + height <= clip.height
         assert bool(moving[y : y + height, x : x + width].any()) is moves
+
+
+def test_what_is_spent_over_time_ends_at_what_the_whole_took() -> None:
+    trial = rate.RateTrial("any", measured_sizes([9000, 100, 400, 500]), kbps=80)
+    assert rate.spent_over_time(trial, frame_s=0.25) == [
+        pytest.approx((0.5, 182.0)),
+        pytest.approx((1.0, 100 * trial.encode.kbps / 80)),
+    ]
+
+
+def measured_sizes(frame_bytes: list[int]) -> Any:
+    """An encode of a second with these frames."""
+    return SimpleNamespace(frame_bytes=frame_bytes, kbps=sum(frame_bytes) * 8 / 1000)
+
+
+def test_a_model_is_scored_before_it_learns_from_a_frame() -> None:
+    watched = see.watch("generated:street?size=64x64", 0, 3, (1, 3))
+    assert watched.scores.shape == (3, len(FIGURES))
+    assert [guess.number for guess in watched.guesses] == [1, 3]
+    first = watched.guesses[0]
+    error = (first.frame.astype(float) - first.picture.astype(float)) / 255
+    assert first.psnr_db == pytest.approx(-10 * np.log10(np.square(error).mean()), abs=0.1)

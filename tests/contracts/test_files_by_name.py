@@ -31,6 +31,7 @@ from reelrl.content.write.lossless import LosslessWriter
 from reelrl.encode.handshake.folder import ENCODER, HandshakeFolder
 from reelrl.encode.handshake.messages import feedback_message, request_message
 from reelrl.errors import ContentError, ReelError
+from reelrl.report.demo_part import DemoOptions, DemoPart, finished_part, made_part
 from reelrl.runs import checkpoint_file, checkpoints, policy_file
 from reelrl.runs.folder import Run, RunFolder
 from reelrl.runs.records import Log, read_records
@@ -95,6 +96,10 @@ def make_matches(folder: Path) -> None:
     Manifest(settings, {"m": MapEntry("m", plan)}, [MatchEntry("m-0000", "m", "train", 0, 1, files)]).write(folder)
 
 
+def make_demo(folder: Path) -> None:
+    made_part("see", folder, DemoOptions(), lambda *_: DemoPart("", "", [], {}, []))
+
+
 def make_clips(folder: Path) -> None:
     clip = {"file": "a.mkv", "name": "a", "source": "s", "width": 16, "height": 16, "fps": "30", "frames": 1}
     (folder / "MANIFEST.json").write_text(json.dumps({"clips": [clip]}))
@@ -129,6 +134,7 @@ READERS = [
     Use(f"{RUN}/artifacts/a.bin", lambda f: policy_file.load(RunFolder(f / RUN).artifact("a.bin")), make_run),
     Use(f"{RUN}/artifacts/policy.safetensors", lambda f: Learned(f / RUN), make_run),
     Use("cached", lambda f: refuse_none(load(f / "cached"))),
+    Use("parts/see.json", lambda f: refuse_none(finished_part("see", f, DemoOptions())), make_demo),
     Use("manifest.json", Manifest.read, make_matches),
     Use("maps/m.json", lambda f: data_in(f).map("m"), make_matches),
     Use("matches/m-0000/labels.npz", lambda f: data_in(f).match("m-0000").labels, make_matches),
