@@ -5,9 +5,12 @@ resumes exactly.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import torch
 
 from reelrl.agents.devices import pick_device
 from reelrl.agents.ppo import Ppo, PpoSettings, follow, generator_on, tensors_on, to_arrays
@@ -21,6 +24,7 @@ from reelrl.stream.data.ladders import read_ladder
 from reelrl.stream.data.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools
 from reelrl.stream.playback import load_bitrate_controller
 from reelrl.stream.rollout_envs import TorchPlayers, VectorPlayers, batch_players
+from reelrl.stream.scalefree.branching import BranchingPolicyGradient
 from reelrl.stream.scalefree.controller import ScaleFree, save_scale_free
 from reelrl.stream.scalefree.links import breaking_links, sources, training_links, validation_links
 from reelrl.stream.scalefree.network import make_scale_free
@@ -33,15 +37,10 @@ from reelrl.stream.validation import Validator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import torch
     from torch import Tensor
 
     from reelrl.runs.folder import Run
     from reelrl.stream.scalefree.network import ScaleFreePolicy
-
-
-CRITIC_FIRST = 40
-"""Updates before a policy that was given begins to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +48,7 @@ class AbrTraining:
     """How a controller is trained. Empty `ladder` and `traces` mean what REELRL_DATA holds, else what is built in."""
 
     steps: int = 10_000_000
+    minutes: float = 0.0  # end after so many even if steps are left, the learner's rates falling by then; 0: no limit
     players: int = 1024
     rollout: int = 47
     hidden: int = 128
@@ -63,19 +63,29 @@ class AbrTraining:
     policy: Literal["pensieve", "scalefree"] = "pensieve"  # for one ladder and its six-row state, or for any ladder
     audience: Literal["everyone", "pensieve"] = "everyone"  # whom a scale-free policy plays for: any ladder, or one
     videos: int = 2048  # ladders that a scale-free policy learns on
+    noise: float = 0.1  # by which the download times vary that it learns from
     without: tuple[str, ...] = ()  # sources of traces that a scale-free policy must not see
     start: str = ""  # a scale-free policy to go on from: a name, a run folder or a file
+    critic_first: int = 40  # updates before a policy to go on from begins to change
+    branch: int = 0  # try every rung in every state, for so many chunks; 0: PPO
     ppo: PpoSettings = field(default_factory=PpoSettings)
 
     def __post_init__(self) -> None:
         for name in ("steps", "players", "rollout", "hidden", "links", "validate_every", "videos"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
-        if not 0 <= self.outage_share <= 1:
-            raise ConfigError(f"outage_share = {self.outage_share}; it is a share, 0 to 1")
+        if not 0 <= self.minutes < math.inf:
+            raise ConfigError(f"minutes = {self.minutes}; give 0 (no limit) or more")
+        for name in ("outage_share", "noise"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}; it is a share, 0 to 1")
         if self.start and self.policy != "scalefree":
             raise ConfigError(
                 f"start = {self.start} with policy = {self.policy}; only policy = scalefree goes on from one"
+            )
+        if self.branch < 0 or (self.branch and self.policy != "scalefree"):
+            raise ConfigError(
+                f"branch = {self.branch} with policy = {self.policy}; it is 0, or 1 or more with policy = scalefree"
             )
 
 
@@ -88,14 +98,15 @@ class AbrTrainer:
         parts = (_scale_free if settings.policy == "scalefree" else _one_ladder)(settings, seed, self.device)
         self.players, self.policy, self.average, self.validator, self.save_policy = parts
         on_gpu = settings.policy == "scalefree" and self.device.type == "cuda"
-        self.ppo = Ppo(
-            self.policy,
-            settings.ppo,
-            generator_on(self.device, seed_for(seed, "actions")),
-            compiled=on_gpu,
-            half=on_gpu and settings.audience == "everyone",  # on one ladder bfloat16 ended in NaN
-        )
+        if on_gpu:
+            torch.set_float32_matmul_precision("high")  # what is not in bfloat16 is multiplied in TF32
+        # On one ladder bfloat16 ended in NaN.
+        how: dict[str, Any] = {"compiled": on_gpu, "half": on_gpu and settings.audience == "everyone"}
+        given = (self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
+        branch = settings.branch
+        self.ppo = BranchingPolicyGradient(*given, branch, **how) if branch else Ppo(*given, **how)
         self.step, self.updates, self.best = 0, 0, -math.inf
+        self._started_s = self._trained_s = 0.0
         actor = self.policy.actor.state_dict() if settings.start else {}
         self._first_actor = {name: tensor.clone() for name, tensor in actor.items()}
 
@@ -106,34 +117,43 @@ class AbrTrainer:
         moved: Callable[[int], None] = lambda _step: None,
         saving: Saving | None = None,
     ) -> float:
-        """Learn until `steps`; returns the best validation score. `report` hears of validations, `moved` of updates.
+        """Learn until `steps` or `minutes` are over; returns the best validation score.
 
-        An interrupt ends it after the update under way.
+        `report` hears of validations, `moved` of updates. An interrupt ends it after the update under way.
         """
         settings = self.settings
         observations, hints = self._begin(run)
+        self._started_s = time.monotonic() - self._trained_s
         with saving or Saving() as saving:
-            while self.step < settings.steps:
+            progress = self._progress()
+            while progress < 1:
                 rollout, observations, hints = self.ppo.collect(self.players, observations, hints, settings.rollout)
-                metrics = self.ppo.update(rollout, self.step / settings.steps)
+                metrics = self.ppo.update(rollout, progress)
                 self._hold_actor()
                 follow(self.average, self.policy, settings.follow)
                 self.step += settings.players * settings.rollout
                 self.updates += 1
                 moved(self.step)
-                last = self.step >= settings.steps
+                progress = self._progress()
+                last = progress >= 1
                 due = self.updates % settings.validate_every == 0
                 if due or last:
                     report(self.step, self._validate(run, metrics))
                 saving.reached(f"step {self.step}", lambda: self._save(run), due=due, last=last)
         return float(self.best)
 
+    def _progress(self) -> float:
+        """From 0 to 1 over the training, whichever ends first: its steps or its minutes."""
+        self._trained_s = time.monotonic() - self._started_s
+        minutes = self.settings.minutes
+        return max(self.step / self.settings.steps, self._trained_s / 60.0 / minutes if minutes else 0.0)
+
     def _hold_actor(self) -> None:
         """A policy to go on from waits until there is a critic that knows it."""
-        if not self._first_actor or self.updates >= CRITIC_FIRST:
+        if not self._first_actor or self.updates >= self.settings.critic_first:
             return
         self.policy.actor.load_state_dict(self._first_actor)
-        if self.updates == CRITIC_FIRST - 1:
+        if self.updates == self.settings.critic_first - 1:
             self.ppo.forget(self.policy.actor.parameters())
 
     def _begin(self, run: Run) -> tuple[Tensor, Tensor]:
@@ -143,6 +163,7 @@ class AbrTrainer:
             return self.players.reset()
         with restoring(saved.folder):
             self.step, self.updates, self.best = saved.step, int(saved.state["updates"]), float(saved.state["best"])
+            self._trained_s = float(saved.state.get("trained_s", 0.0))
             tensors = tensors_on(self.device, saved.tensors)
             self.ppo.restore(_part(tensors, "ppo."))
             self.average.load_state_dict(_part(tensors, "average."))
@@ -159,7 +180,8 @@ class AbrTrainer:
 
     def _save(self, run: Run) -> None:
         parts = {"ppo.": self.ppo.export(), "players.": self.players.export(), "average.": self.average.state_dict()}
-        run.checkpoint(self.step, to_arrays(parts), {"updates": self.updates, "best": self.best})
+        timed = {"trained_s": self._trained_s} if self.settings.minutes else {}
+        run.checkpoint(self.step, to_arrays(parts), {"updates": self.updates, "best": self.best, **timed})
 
 
 class _Parts(NamedTuple):
@@ -193,13 +215,21 @@ def _scale_free(settings: AbrTraining, seed: int, device: torch.device) -> _Part
     breaking = breaking_links(links, seed, settings.outage_share)
     audience = AUDIENCES[settings.audience]
     shares = audience.pensieve_ladder, audience.linear_worth
-    videos = videos_on(device, *random_videos(stream(seed, "abr", "videos"), settings.videos, *shares))
-    how: dict[str, Any] = {"compiled": device.type == "cuda", "audience": audience, "breaking": breaking}
-    players = MixedPlayers(links, videos, settings.players, device, seed_for(seed, "players"), **how)
-    policy, average = (_first_scale_free(settings, seed, device) for _ in range(2))
+    videos, worths = random_videos(stream(seed, "abr", "videos"), settings.videos, *shares)
     video = read_ladder(_ladder(settings)).video()
     worth = Qoe(variant=settings.qoe).utilities(video)[0]
-    validator = ScaleFreeValidator(validation_links(recorded, settings.without), video, worth / worth[-1], device)
+    if settings.audience == "pensieve":
+        # Who plays one ladder may know the video that everybody reports on.
+        half = len(videos) // 2
+        videos[:half], worths[:half] = [video] * half, [worth / worth[-1]] * half
+    how: dict[str, Any] = {"compiled": device.type == "cuda", "audience": audience, "breaking": breaking}
+    where = (videos_on(device, videos, worths), settings.players, device, seed_for(seed, "players"))
+    players = MixedPlayers(links, *where, noise=settings.noise, **how)
+    policy, average = (_first_scale_free(settings, seed, device) for _ in range(2))
+    pools = validation_links(recorded, settings.without)
+    # A policy for Pensieve's players is told that links hold, and plays on no other ladder.
+    selected = ("recorded", "mobile") if settings.audience == "pensieve" else ()
+    validator = ScaleFreeValidator(pools, video, worth / worth[-1], device, selected)
 
     def save(policy: Any, path: Path, facts: dict[str, Any]) -> None:
         save_scale_free(policy, path, facts | {"without": list(settings.without), "audience": settings.audience})

@@ -51,14 +51,15 @@ def test_the_policy_of_a_run_plays_a_ladder_that_it_has_not_seen(
 
 
 @pytest.mark.long
-def test_a_run_goes_on_from_a_policy_once_its_critic_knows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("branch", [0, 2])
+def test_a_run_goes_on_from_a_policy_once_its_critic_knows_it(tmp_path: Path, branch: int) -> None:
     """While the critic learns the policy stays what it was; then it changes."""
-    monkeypatch.setattr("reelrl.stream.train.CRITIC_FIRST", 2)
     first = train(tmp_path / "first", "--set", "steps=256")
-    start = f"start={first / 'artifacts' / 'policy.safetensors'}"
+    start = (f"start={first / 'artifacts' / 'policy.safetensors'}", "critic_first=2", f"branch={branch}")
+    more = [word for setting in start for word in ("--set", setting)]
     given = load_bitrate_controller(str(first))
-    waiting = load_bitrate_controller(str(train(tmp_path / "waiting", "--set", "steps=512", "--set", start)))
-    moved = load_bitrate_controller(str(train(tmp_path / "moved", "--set", "steps=1024", "--set", start)))
+    waiting = load_bitrate_controller(str(train(tmp_path / "waiting", "--set", "steps=512", *more)))
+    moved = load_bitrate_controller(str(train(tmp_path / "moved", "--set", "steps=1024", *more)))
     weights = [each.policy.actor["score"].weight for each in (given, waiting, moved)]  # type: ignore[attr-defined]
     torch.testing.assert_close(weights[1], weights[0], rtol=0.0, atol=0.0)
     assert not torch.equal(weights[2], weights[0])

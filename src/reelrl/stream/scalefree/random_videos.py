@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_RUNGS = 12
-MOST_CHUNKS = 128
+FEWEST_CHUNKS, MOST_CHUNKS = 12, 128
 CHUNKS_S = (1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 
 
@@ -73,7 +73,7 @@ def random_videos(
         pensieve = rng.random() < pensieve_share
         rates = np.array(PENSIEVE_KBPS) if pensieve else _rates(rng)
         chunk_s = PENSIEVE_CHUNK_S if pensieve else float(rng.choice(CHUNKS_S))
-        chunks = 48 if pensieve else int(rng.integers(24, MOST_CHUNKS + 1))
+        chunks = 48 if pensieve else int(FEWEST_CHUNKS * ((MOST_CHUNKS + 1) / FEWEST_CHUNKS) ** rng.random())
         spread = float(np.exp(rng.uniform(np.log(0.03), np.log(0.12 if pensieve else 0.4))))
         videos.append(Video(rates, chunk_s, rates * chunk_s * 125.0 * _variation(rng, chunks, len(rates), spread)))
         worth.append(_worth(rng, rates, linear_share))

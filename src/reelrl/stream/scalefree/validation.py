@@ -35,11 +35,19 @@ class Sessions(NamedTuple):
 class ScaleFreeValidator:
     """Pools on one video, each link as it is and once as a fast one, and the same links on ladders of all kinds.
 
-    The score is the mean of the pools, each in units of the best rung's worth.
+    The score is the mean of the pools, or of those `selected`, each in units of the best rung's worth.
     """
 
-    def __init__(self, pools: dict[str, list[Trace]], video: Video, worth: np.ndarray, device: torch.device) -> None:
+    def __init__(
+        self,
+        pools: dict[str, list[Trace]],
+        video: Video,
+        worth: np.ndarray,
+        device: torch.device,
+        selected: tuple[str, ...] = (),
+    ) -> None:
         self.pools = pools
+        self.selected = selected or (*pools, "fast", "other_ladders")
         rng = stream(0, "abr", "validation ladders")
         others, other_worth = random_videos(rng, OTHER_LADDERS)
         links = [trace for traces in pools.values() for trace in traces]
@@ -74,11 +82,9 @@ class ScaleFreeValidator:
             part = natural[start : start + len(traces)]
             start += len(traces)
             scores |= {name: float(part.mean()), f"{name}_p10": float(np.percentile(part, 10))}
-        names = list(self.pools)
         for name in ("fast", "other ladders"):
             scores[name.replace(" ", "_")] = float(self.play(policy, self._sessions[name], 0.0).mean())
-        names += ["fast", "other_ladders"]
-        return scores | {"score": float(np.mean([scores[name] for name in names]))}
+        return scores | {"score": float(np.mean([scores[name] for name in self.selected]))}
 
     @torch.no_grad()
     def play(self, policy: ScaleFreePolicy, sessions: Sessions, caution: Tensor | float) -> np.ndarray:

@@ -1,0 +1,105 @@
+"""Policy gradients without the luck of the draw: in every state every rung is tried, on the same link.
+
+PPO knows of a state what became of the one rung that was drawn. A simulator can do better: each rung is played, the
+policy goes on greedily for some chunks, and the critic, who sees the link's future, says what the rest is worth. The
+link being the same, what the rungs differ by is due to them; only which link it is remains chance. A state costs as
+many decisions as rungs times chunks, and teaches more than that many states of PPO to a policy that is already good.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from reelrl.agents.ppo import Ppo, compress, sample
+from reelrl.stream.scalefree.players import MixedPlayers, State
+
+if TYPE_CHECKING:
+    from reelrl.agents.ppo import PpoSettings
+
+CALM = 0.03
+"""Differences between rungs are not divided by less, in units of the best rung's worth."""
+
+
+class Branches(NamedTuple):
+    """Steps x players of states, and what each rung gains there over the policy's usual choice."""
+
+    observations: Tensor
+    hints: Tensor
+    gains: Tensor  # (steps, players, rungs)
+    returns: Tensor  # of the rung that the policy likes best
+
+
+class BranchingPolicyGradient(Ppo):
+    """A learner like `Ppo` (its optimiser, critic and checkpoints) that tries every rung for `ahead` chunks."""
+
+    def __init__(
+        self, network: nn.Module, settings: PpoSettings, generator: torch.Generator, ahead: int, **how: Any
+    ) -> None:
+        super().__init__(network, settings, generator, **how)
+        self.ahead = ahead
+        self._go_on = torch.compile(self._play, dynamic=False) if how.get("compiled") else self._play
+
+    @torch.no_grad()
+    def collect(  # type: ignore[override]
+        self, players: MixedPlayers, observations: Tensor, hints: Tensor, steps: int
+    ) -> tuple[Branches, Tensor, Tensor]:
+        """Play `steps` with everyone, trying every rung in each; returns what was learned and where they stand."""
+        found: list[tuple[Tensor, ...]] = []
+        for _ in range(steps):
+            logits, _ = self._think(observations, hints)
+            returns = self._returns(players, logits.shape[1])
+            gains = returns - (logits.softmax(-1) * returns).sum(-1, keepdim=True)
+            found.append((observations, hints, gains, returns.gather(1, logits.argmax(1, keepdim=True))[:, 0]))
+            actions, _ = sample(logits, self.generator)
+            observations, hints, _, _ = players.step(actions)
+        return Branches._make(torch.stack(column) for column in zip(*found, strict=True)), observations, hints
+
+    def _returns(self, players: MixedPlayers, rungs: int) -> Tensor:
+        """What each rung, and the policy after it, earns on the player's own link: (players, rungs)."""
+        state = State(*(column.repeat_interleave(rungs, 0) for column in players.state))
+        actions = torch.arange(rungs, device=players.device).repeat(players.count)
+        playing = torch.ones_like(actions, dtype=torch.bool)
+        total, discount = torch.zeros(len(actions), device=players.device), 1.0
+        for _ in range(self.ahead):
+            # All branches of a player are delayed alike.
+            noise = torch.rand(players.count, generator=self.generator, device=players.device)
+            state, actions, earned, playing = self._go_on(
+                players, state, actions, playing, noise.repeat_interleave(rungs)
+            )
+            total += discount * earned
+            discount *= self.settings.discount
+        rest = self._think(*players.look(state))[1]
+        return (total + discount * torch.where(playing, rest, 0.0)).reshape(players.count, rungs)
+
+    def _play(
+        self, players: MixedPlayers, state: State, actions: Tensor, playing: Tensor, noise: Tensor
+    ) -> tuple[State, Tensor, Tensor, Tensor]:
+        """One chunk of every branch, and which rung comes next. A video that has ended stays where it is."""
+        state, rewards = players.play(state, actions, noise)
+        last = players.videos.chunks[state.video] - 1
+        with self._products:
+            following = self._policy.logits(players.seen(state._replace(chunk=torch.minimum(state.chunk, last))))
+        earned, playing = torch.where(playing, rewards, 0.0), playing & (state.chunk <= last)
+        return state._replace(chunk=torch.minimum(state.chunk, last)), following.argmax(1), earned, playing
+
+    def _columns(self, found: Branches) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return found
+
+    def _loss_terms(  # type: ignore[override]
+        self, observations: Tensor, hints: Tensor, gains: Tensor, returns: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        with self._products:
+            log_spread = self._policy.log_spread(observations).float()
+            logits = self._policy.logits(observations).float()
+            values = self._policy.value(observations, hints).float()
+        log_probs = torch.log_softmax(logits, dim=-1)
+        shares = log_probs.exp()
+        usual = (shares.detach() * gains.abs()).sum(-1)
+        spread_loss = nn.functional.smooth_l1_loss(log_spread, (usual + CALM).log())
+        policy_loss = -((shares * gains).sum(-1) * (-log_spread.detach()).exp()).mean()
+        entropy = -(shares * log_probs).sum(-1).mean()
+        value_loss = nn.functional.smooth_l1_loss(values, compress(returns))
+        return policy_loss, value_loss, spread_loss, entropy
