@@ -1,4 +1,4 @@
-"""Learn bitrates with Stable-Baselines3's PPO on the default environment, and watch it pass the rules of thumb.
+"""Learn bitrates with Stable-Baselines3's PPO on the default environment, and watch it come near BOLA.
 
 Two settings matter in a first try: rewards divided by their spread (a stall costs 4.3 a second, so returns reach -100
 and drown the policy's gradient in the critic's), and a horizon of about a buffer's length. It is judged on links that
