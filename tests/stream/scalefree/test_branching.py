@@ -33,14 +33,14 @@ def players() -> MixedPlayers:
     return made
 
 
-def learner(ahead: int, **settings: float) -> BranchingPolicyGradient:
+def learner(ahead: int, settings: PpoSettings) -> BranchingPolicyGradient:
     policy = make_scale_free(16, 0, CPU)
-    return BranchingPolicyGradient(policy, PpoSettings(**settings), torch.Generator().manual_seed(0), ahead)
+    return BranchingPolicyGradient(policy, settings, torch.Generator().manual_seed(0), ahead)
 
 
 @torch.no_grad()
 def test_a_branch_earns_what_playing_it_to_the_end_earns(players: MixedPlayers) -> None:
-    learns = learner(ahead=18, discount=1.0)
+    learns = learner(18, PpoSettings(discount=1.0))
     rungs = players.videos.present.shape[1]
     returns = learns._returns(players, rungs)
     for player in range(PLAYERS):
@@ -57,7 +57,7 @@ def test_a_branch_earns_what_playing_it_to_the_end_earns(players: MixedPlayers) 
 
 
 def test_what_gains_is_liked_more_after_learning(players: MixedPlayers) -> None:
-    learns = learner(ahead=2, learning_rate=0.003, epochs=5, minibatches=1)
+    learns = learner(2, PpoSettings(learning_rate=0.003, epochs=5, minibatches=1))
     found, _, _ = learns.collect(players, *players.reset(), 4)
 
     @torch.no_grad()

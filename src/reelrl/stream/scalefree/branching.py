@@ -85,8 +85,8 @@ class BranchingPolicyGradient(Ppo):
         earned, playing = torch.where(playing, rewards, 0.0), playing & (state.chunk <= last)
         return state._replace(chunk=torch.minimum(state.chunk, last)), following.argmax(1), earned, playing
 
-    def _columns(self, found: Branches) -> tuple[Tensor, ...]:  # type: ignore[override]
-        return found
+    def _columns(self, rollout: Branches) -> tuple[Tensor, ...]:
+        return rollout
 
     def _loss_terms(  # type: ignore[override]
         self, observations: Tensor, hints: Tensor, gains: Tensor, returns: Tensor
