@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate atari": ("reelrl.cli.evaluate.atari", "let trained players play beside chance, in the same episodes"),
     "evaluate autoencoder": ("reelrl.cli.evaluate.autoencoder", "measure an autoencoder in true bytes beside codecs"),
     "evaluate doom": ("reelrl.cli.evaluate.doom", "compare trained teams with chance and a rule, in the same matches"),
+    "evaluate embedding": ("reelrl.cli.evaluate.embedding", "ask linear probes what embeddings know of a game's state"),
     "evaluate frameqp": (
         "reelrl.cli.evaluate.frameqp",
         "compare bitrate control by frame with libaom's own",

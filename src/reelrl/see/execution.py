@@ -1,18 +1,22 @@
 """How updates are run: op by op, fused by torch.compile, or recorded once as a CUDA graph and replayed.
 
-A graph holds the updates of any number of learners, each on a stream of its own. A small network leaves most of a GPU
-idle, so learners that share a graph run beside each other, and each computes what it would compute alone.
+A graph holds the updates of any number of learners. Those with the same settings, but for their first weights, are
+computed at once, as one network per layer; different ones each on a stream of its own. A small network leaves most of a
+GPU idle, so learners that share a graph run beside each other, and each computes what it would compute alone.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from reelrl.errors import ConfigError
+from reelrl.see.many_nets import ManyNets, can_be_one
+from reelrl.see.one_net import OneNet
 from reelrl.see.update import Update
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from reelrl.see.result import LearnResult
 
 Result = TypeVar("Result")
+FEW = 4  # updates whose branches have streams of their own
 WARM_UP_STEPS = 3  # kernels are loaded when they first run, which a recording does not allow
 
 
@@ -42,40 +47,64 @@ def step_of(learners: Sequence[StreamingAutoEncoder]) -> Step:
     graph = mode.endswith("graph")
     if graph and not on_gpu:
         raise ConfigError(f"step is {mode!r}, but the model is on {learners[0].device}; a CUDA graph needs a GPU")
-    # Several learners fill a GPU by themselves; the branches of one alone do not.
-    streams = graph and len(learners) == 1
-    updates = [Update(learner, compiled=mode.startswith("compiled"), streams=streams) for learner in learners]
-    return Graphed(updates) if graph else OneByOne(updates)
+    shares = shares_of(learners, compiled=mode.startswith("compiled"), graph=graph)
+    return Graphed(shares) if graph else OneByOne(shares)
+
+
+class Share(NamedTuple):
+    """An update, and which of the frames are those of its learners."""
+
+    update: Update
+    places: list[int]
+
+    def __call__(self, frames: Sequence[Tensor], resets: Sequence[Tensor]) -> list[LearnResult]:
+        return self.update([frames[place] for place in self.places], [resets[place] for place in self.places])
+
+
+def shares_of(learners: Sequence[StreamingAutoEncoder], *, compiled: bool, graph: bool) -> list[Share]:
+    """The updates of these learners: in a graph one for all that are alike, elsewhere one for each."""
+    groups: dict[str, list[int]] = {}
+    for place, learner in enumerate(learners):
+        alike = graph and can_be_one([learner.settings])
+        groups.setdefault(repr(replace(learner.settings, seed=0)) if alike else str(place), []).append(place)
+    shares = []
+    for places in groups.values():
+        own = [learners[place] for place in places]
+        # Several learners fill a GPU by themselves; the branches of one, and those of one update, do not.
+        update = Update(
+            ManyNets(own) if len(own) > 1 else OneNet(own[0]), compiled=compiled, streams=graph and len(groups) <= FEW
+        )
+        shares.append(Share(update, places))
+    return shares
 
 
 class OneByOne:
     """Learner after learner, op by op."""
 
-    def __init__(self, updates: Sequence[Update]) -> None:
-        self._updates = updates
+    def __init__(self, shares: Sequence[Share]) -> None:
+        self._shares = shares
         # Made once: a flag from the host for every frame would be a copy for every frame.
-        device = updates[0].learner.device
+        device = shares[0].update.learners[0].device
         self._flags = torch.zeros((), device=device), torch.ones((), device=device)
 
     def __call__(self, frames: Sequence[Tensor], resets: Sequence[bool]) -> list[LearnResult]:
-        results = []
-        for update, frame, reset in zip(self._updates, frames, resets, strict=True):
-            results.append(update(frame, self._flags[reset]))
-            update.learner.frames_seen += 1
+        results = side_by_side(self._shares, frames, [self._flags[reset] for reset in resets], [])
+        _count(self._shares)
         return results
 
 
 class Graphed:
     """All learners' updates as one recorded graph, recorded anew when the frames change their shape."""
 
-    def __init__(self, updates: Sequence[Update]) -> None:
-        self._updates = updates
-        self._streams = make_streams(len(updates))
+    def __init__(self, shares: Sequence[Share]) -> None:
+        self._shares = shares
+        self._learners = [learner for share in shares for learner in share.update.learners]
+        self._streams = make_streams(len(shares))
         self._frames: list[Tensor] = []
-        self._resets = torch.zeros(len(updates), device=updates[0].learner.device)
-        self._last_resets: list[bool] = [False] * len(updates)
+        self._resets = torch.zeros(len(self._learners), device=self._learners[0].device)
+        self._last_resets: list[bool] = [False] * len(self._learners)
         self._recording = Recording(
-            lambda: side_by_side(self._updates, self._frames, list(self._resets), self._streams),
+            lambda: side_by_side(self._shares, self._frames, list(self._resets), self._streams),
         )
 
     def __call__(self, frames: Sequence[Tensor], resets: Sequence[bool]) -> list[LearnResult]:
@@ -88,10 +117,15 @@ class Graphed:
             # Pinned, so that the copy does not wait; rare, so that a fresh buffer costs nothing.
             flags = torch.tensor(self._last_resets, dtype=torch.float32).pin_memory()
             self._resets.copy_(flags, non_blocking=True)
-        results = self._recording(*(update.learner for update in self._updates))
-        for update in self._updates:
-            update.learner.frames_seen += 1
+        results = self._recording(*self._learners)
+        _count(self._shares)
         return results
+
+
+def _count(shares: Sequence[Share]) -> None:
+    for share in shares:
+        for learner in share.update.learners:
+            learner.frames_seen += 1
 
 
 class Rewindable(Protocol):
@@ -146,22 +180,24 @@ def make_streams(count: int) -> list[torch.cuda.Stream]:
 
 
 def side_by_side(
-    updates: Sequence[Update], frames: Sequence[Tensor], resets: Sequence[Tensor], streams: Sequence[torch.cuda.Stream]
+    shares: Sequence[Share], frames: Sequence[Tensor], resets: Sequence[Tensor], streams: Sequence[torch.cuda.Stream]
 ) -> list[LearnResult]:
-    """Each learner's update, on a stream of its own where there are streams."""
+    """Each learner's result, in the order of the frames; updates on streams of their own where there are streams."""
+    results: dict[int, LearnResult] = {}
     if not streams:
-        return [update(frame, reset) for update, frame, reset in zip(updates, frames, resets, strict=True)]
-    # All fork before any joins: a join in the loop would make each learner wait for the one before.
+        for share in shares:
+            results |= zip(share.places, share(frames, resets), strict=True)
+        return [results[place] for place in range(len(frames))]
+    # All fork before any joins: a join in the loop would make each update wait for the one before.
     outer = torch.cuda.current_stream()
     for stream in streams:
         stream.wait_stream(outer)
-    results = []
-    for update, frame, reset, stream in zip(updates, frames, resets, streams, strict=True):
+    for share, stream in zip(shares, streams, strict=True):
         with torch.cuda.stream(stream):
-            results.append(update(frame, reset))
+            results |= zip(share.places, share(frames, resets), strict=True)
     for stream in streams:
         outer.wait_stream(stream)
-    return results
+    return [results[place] for place in range(len(frames))]
 
 
 class Replay:

@@ -1,32 +1,33 @@
-"""One learner's update: a frame is encoded, painted, judged, learned from, and taken into the background.
+"""Learners' update: frames are encoded, painted, judged, learned from, and taken into the background.
 
     frame ──► normalised ──► three branches: embedding, votes ──► picture ──► losses ──► gradients ──► optimiser
          └──► change mask, foreground: where errors weigh more ───────────────┘
 
-A fixed sequence of device work that never asks the device for a value, so that `execution` may record it.
+The learners of an update see a frame each and share nothing; `one_net` computes a single one, `many_nets` several at
+once. A fixed sequence of device work that never asks the device for a value, so that `execution` may record it.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from reelrl.see.frames.source import to_input
-from reelrl.see.model.loss import Losses, compute_frame_difference, reconstruction_loss
-from reelrl.see.optim import IntentionalSGD, ObGD
+from reelrl.see.model.loss import EACH, Losses, compute_frame_difference, reconstruction_loss
 from reelrl.see.result import LearnResult
 from reelrl.see.settings import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torch.optim import Optimizer
-
     from reelrl.see.learner import StreamingAutoEncoder
-    from reelrl.see.settings import OptimiserSettings
+    from reelrl.see.model.loss import PixelChangeDetector
+    from reelrl.see.model.network import Background
+    from reelrl.see.settings import AutoEncoderSettings
 
     Branch = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -34,48 +35,57 @@ if TYPE_CHECKING:
 FOREGROUND = 0.1
 
 
-class Update:
-    """Scores a frame and learns from it; the forward pass `compiled`, and its branches on `streams` of their own."""
+class Nets(Protocol):
+    """The networks of learners with the same settings, and what they remember; the first dimension is theirs."""
 
-    def __init__(self, learner: StreamingAutoEncoder, *, compiled: bool = False, streams: bool = False) -> None:
-        self.learner = learner
-        self._branches: list[Branch] = [partial(self._branch, number) for number in range(len(KERNELS))]
+    learners: Sequence[StreamingAutoEncoder]
+    settings: AutoEncoderSettings
+    background: Background
+    detector: PixelChangeDetector
+
+    def branch(self, number: int, normalised: Tensor) -> tuple[Tensor, Tensor]:
+        """One branch's embeddings of normalised frames, and its votes on the pictures."""
+        ...
+
+    def read(self, fine: Tensor) -> Tensor:
+        """A small picture of each finest embedding, by the reader of `loss.small`."""
+        ...
+
+    def descend(self, loss: Tensor, resets: Sequence[Tensor]) -> Tensor:
+        """A step down each one's loss [L]; the norms of the gradients [L] before they were clipped."""
+        ...
+
+
+class Update:
+    """Scores a frame each and learns from it; the forward pass `compiled`, and its branches on `streams` of their own."""
+
+    def __init__(self, nets: Nets, *, compiled: bool = False, streams: bool = False) -> None:
+        self.nets, self.learners = nets, nets.learners
+        self._branches: list[Branch] = [partial(nets.branch, number) for number in range(len(KERNELS))]
         self._judge = self._judged
         if compiled:
             # Apart, because branches on streams of their own must not be fused with one another.
-            self._branches = [torch.compile(branch, dynamic=False) for branch in self._branches]
+            if len(self.learners) == 1:
+                self._branches = [torch.compile(branch, dynamic=False) for branch in self._branches]
             self._judge = torch.compile(self._judged, dynamic=False)
         self._streams = [torch.cuda.Stream() for _ in KERNELS] if streams else []  # type: ignore[no-untyped-call]
 
-    def __call__(self, raw: Tensor, reset: Tensor) -> LearnResult:
-        """The scores of a frame on the device, taken before it is learned from; `reset` is 1 where it is a cut."""
-        learner = self.learner
-        frame = to_input(raw)
-        mask = learner.detector(frame)
-        in_front = (compute_frame_difference(frame, learner.background.mean) > FOREGROUND).float()
-        normalised = learner.background.normalise(frame)
+    def __call__(self, raw: Sequence[Tensor], resets: Sequence[Tensor]) -> list[LearnResult]:
+        """The scores of a frame each, taken before it is learned from; a reset is 1 where the frame is a cut."""
+        nets = self.nets
+        frame = _inputs(raw)
+        mask = nets.detector(frame)
+        in_front = (compute_frame_difference(frame, nets.background.mean) > FOREGROUND).float()
+        normalised = nets.background.normalise(frame)
         pairs = self._on_streams(normalised) if self._streams else [branch(normalised) for branch in self._branches]
         (fine, _), (middle, _), (coarse, _) = pairs
         losses, picture, foreground_mse = self._judge([votes for _, votes in pairs], fine, frame, mask, in_front)
-        learner.optimiser.zero_grad(set_to_none=True)
-        losses.total.backward()  # type: ignore[no-untyped-call]
-        loss = losses.total.detach()
-        norm = descend(learner.optimiser, learner.settings.optimiser, loss, reset)
+        norm = nets.descend(losses.total, resets)
         # Last: until here the background is that of the frames before, which is what the picture was painted over.
-        learner.background.update(frame)
-        return LearnResult(
-            loss=loss,
-            mse=losses.mse,
-            l1=losses.l1,
-            ssim=losses.ssim,
-            gradient_norm=norm,
-            foreground_mse=foreground_mse,
-            foreground_share=in_front.mean(),
-            reconstruction=picture,
-            embeddings=(fine.detach(), middle.detach(), coarse.detach()),
-            change_mask=mask,
-            frame=frame,
-        )
+        nets.background.update(frame)
+        figures = losses.total.detach(), losses.mse, losses.l1, losses.ssim, norm, foreground_mse
+        shown = (*figures, in_front.mean(dim=EACH)), picture, mask, frame, (fine, middle, coarse)
+        return [_result(number, *shown) for number in range(len(self.learners))]
 
     def _on_streams(self, normalised: Tensor) -> list[tuple[Tensor, Tensor]]:
         """The branches at the same time; each one's backward pass runs on its stream too."""
@@ -89,60 +99,50 @@ class Update:
             outer.wait_stream(stream)
         return pairs
 
-    def _branch(self, number: int, normalised: Tensor) -> tuple[Tensor, Tensor]:
-        """One branch's embedding of a normalised frame, and its votes on the picture."""
-        learner = self.learner
-        half = learner.settings.precision == "bfloat16"
-        with torch.autocast(learner.device.type, torch.bfloat16, enabled=half):
-            embedding = learner.encoder.embed(number, normalised)
-            return embedding, learner.decoder.branches[number](embedding)
-
     def _judged(
         self, votes: Sequence[Tensor], fine: Tensor, frame: Tensor, mask: Tensor, in_front: Tensor
     ) -> tuple[Losses, Tensor, Tensor]:
-        """Losses, the picture and its foreground error; pixels that changed and those in front weigh more."""
-        weights, background = self.learner.settings.loss, self.learner.background.mean
+        """Losses, pictures and their foreground errors; pixels that changed and those in front weigh more."""
+        weights, background = self.nets.settings.loss, self.nets.background.mean
         weight = 1.0 + weights.change * mask + weights.foreground * in_front
-        painted = self.learner.decoder.fuse(votes, background)
+        painted = self.learners[0].decoder.fuse(votes, background)
         # Learned from before it is clamped: where a picture is too bright the gradient must not vanish.
         losses = reconstruction_loss(painted, frame, weight, weights)
         if weights.small:
             losses = losses._replace(total=losses.total + weights.small * self._small_loss(fine, frame))
         picture = painted.detach().clamp(0, 1)
         squares = (picture - frame).square().mean(dim=1, keepdim=True)
-        return losses, picture, (squares * in_front).sum() / in_front.sum().clamp(min=1.0)
+        return losses, picture, (squares * in_front).sum(dim=EACH) / in_front.sum(dim=EACH).clamp(min=1.0)
 
     def _small_loss(self, fine: Tensor, frame: Tensor) -> Tensor:
         """How far a linear reading of the finest embedding is from the averages, of differences from the background."""
-        learner, weights = self.learner, self.learner.settings.loss
-        error: Tensor = learner.reader(fine).float() - learner.shrink(frame - learner.background.mean)
-        return (weights.mse * error.square() + weights.l1 * error.abs()).mean()
+        weights, shrink = self.nets.settings.loss, self.learners[0].shrink
+        error: Tensor = self.nets.read(fine).float() - shrink(frame - self.nets.background.mean)
+        return (weights.mse * error.square() + weights.l1 * error.abs()).mean(dim=EACH)
 
 
-@torch.no_grad()
-def descend(optimiser: Optimizer, settings: OptimiserSettings, loss: Tensor, reset: Tensor) -> Tensor:
-    """One step down `loss`, whose gradients are in place. Returns the gradient's norm before it was clipped."""
-    parameters = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
-    gradients = [p.grad for p in parameters]
-    norm: Tensor = torch.stack(torch._foreach_norm(gradients)).norm()
-    if settings.clip_norm > 0:
-        torch._foreach_mul_(gradients, (settings.clip_norm / (norm + 1e-6)).clamp(max=1.0))
-    match optimiser:
-        case ObGD():
-            optimiser.step(_as_error(gradients, settings.error, loss), reset)
-        case IntentionalSGD():
-            optimiser.step(loss, reset)
-        case _:
-            optimiser.step()
-    return norm
+def _inputs(raw: Sequence[Tensor]) -> Tensor:
+    """Frames as the networks see them, [L, 3, 224, 224]; neighbours of one size are resized at once."""
+    groups = [list(group) for _, group in groupby(raw, lambda frame: (frame.shape, frame.dtype))]
+    inputs = [to_input(torch.stack(group) if len(group) > 1 else group[0]) for group in groups]
+    return inputs[0] if len(inputs) == 1 else torch.cat(inputs)
 
 
-def _as_error(gradients: list[Tensor], error: str, loss: Tensor) -> Tensor:
-    """The scalar that ObGD shall bring to zero; the gradients become that scalar's."""
-    if error == "one":
-        return torch.ones_like(loss)
-    if error == "loss":
-        return loss
-    root = loss.sqrt()
-    torch._foreach_mul_(gradients, 0.5 / root.clamp(min=1e-6))
-    return root
+def _result(
+    number: int,
+    figures: Sequence[Tensor],
+    picture: Tensor,
+    mask: Tensor,
+    frame: Tensor,
+    embeddings: tuple[Tensor, Tensor, Tensor],
+) -> LearnResult:
+    """What one of the learners made of its frame."""
+    own = slice(number, number + 1)
+    fine, middle, coarse = (each.detach()[own] for each in embeddings)
+    return LearnResult(
+        *(each[number] for each in figures),
+        reconstruction=picture[own],
+        embeddings=(fine, middle, coarse),
+        change_mask=mask[own],
+        frame=frame[own],
+    )

@@ -22,10 +22,9 @@ from reelrl.act.atari.moments import RewardScale
 from reelrl.act.atari.observation import Observer
 from reelrl.act.atari.q_lambda import QLambda
 from reelrl.errors import CheckpointError
-from reelrl.see.execution import Recording, make_streams, side_by_side
+from reelrl.see.execution import Recording, make_streams, shares_of, side_by_side
 from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
-from reelrl.see.update import Update
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,11 +96,9 @@ class StreamingPlayers(nn.Module):
         # No parts of this module: they have a state of their own, and learn by themselves.
         self._autoencoders = [StreamingAutoEncoder(each, device) for each in self._watchers()]
         graph = self.device.type == "cuda" and settings.step == "auto"
-        alone = len(self.seeds) == 1
         compiled = settings.autoencoder.step.startswith("compiled")
-        # Several learners fill a GPU by themselves; the branches of one alone do not.
-        self._updates = [Update(each, compiled=compiled, streams=graph and alone) for each in self._autoencoders]
-        self._streams = make_streams(len(self._updates)) if graph and not alone else []
+        self._shares = shares_of(self._autoencoders, compiled=compiled, graph=graph)
+        self._streams = make_streams(len(self._shares)) if graph else []
         self._recording: Recording[tuple[Tensor, list[LearnResult]]] | None = Recording(self._work) if graph else None
         self._stream = make_streams(1)[0] if graph else None
         self._take([torch.empty(0), torch.empty(0)])
@@ -171,9 +168,9 @@ class StreamingPlayers(nn.Module):
         reward, terminated, began, epsilon = self._given[:, :4].unbind(1)
         results: list[LearnResult] = []
         embeddings: Embeddings | None = None
-        if self._updates:
+        if self._shares:
             frames = [picture.permute(2, 0, 1) for group in self._pictures for picture in group]
-            results = side_by_side(self._updates, frames, list(began), self._streams)
+            results = side_by_side(self._shares, frames, list(began), self._streams)
             fine, middle, coarse = (torch.cat(each) for each in zip(*(one.embeddings for one in results), strict=True))
             embeddings = fine, middle, coarse
         parts = self.observer(self._pictures, self._numbers, embeddings, began)

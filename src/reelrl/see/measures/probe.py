@@ -34,10 +34,10 @@ STRENGTHS = tuple(10.0**power for power in range(-9, -2))
 PCA_SIZE = 48
 """Pixels a side of the pictures that PCA is fitted on: their covariance must be decomposed in seconds."""
 
-_SAME_SIZE = 39  # 39 x 39 x 3 = 4563 numbers, a few more than the embedding's 4495
+SAME_SIZE = 39  # 39 x 39 x 3 = 4563 numbers, a few more than the embedding's 4495
 _SMALL = 27
 _FIT, _CHOOSE, _TEST = 0, 1, 2
-_PARTS = (_FIT, _TEST, _FIT, _CHOOSE, _FIT, _FIT, _TEST, _FIT, _CHOOSE, _FIT)
+PARTS = (_FIT, _TEST, _FIT, _CHOOSE, _FIT, _FIT, _TEST, _FIT, _CHOOSE, _FIT)
 _EVERY = 8  # pictures: neighbours say nearly the same, and other episodes something else
 _DRAWS = 1000
 _COMPARED = (
@@ -135,7 +135,7 @@ def describe(trained: TrainedModel, count: int) -> Labelled:
     with Progress("probe", count + count // 8 + count // 4, unit="frames") as progress:
         for some in _batches(labelled_frames(trained.source.removeprefix("ale:"), count)):
             frames = as_inputs([each.picture for each in some])
-            small = [shrunk(frames, size) for size in (PCA_SIZE, _SAME_SIZE, _SMALL)]
+            small = [shrunk(frames, size) for size in (PCA_SIZE, SAME_SIZE, _SMALL)]
             rows.append([*trained.model.encode(frames), *small])
             labels += [(each.places, each.part, each.episode) for each in some]
             progress.update(len(some))
@@ -143,12 +143,12 @@ def describe(trained: TrainedModel, count: int) -> Labelled:
     part = torch.tensor(parts)
     fine, middle, coarse, pixels, same, tiny = (torch.cat(column) for column in zip(*rows, strict=True))
     rows.clear()  # a gigabyte
-    embedding = torch.cat([_unit(branch) for branch in (fine, middle, coarse)], dim=1)
+    embedding = torch.cat([unit_branch(branch) for branch in (fine, middle, coarse)], dim=1)
     features = {
         "embedding": embedding,
-        "its 27x27x3 branch": _unit(fine),
-        "PCA": _pca(pixels.flatten(1), embedding.shape[1], part),
-        f"{_SAME_SIZE}x{_SAME_SIZE} pixels": same.flatten(1),
+        "its 27x27x3 branch": unit_branch(fine),
+        "PCA": pca(pixels.flatten(1), embedding.shape[1], part),
+        f"{SAME_SIZE}x{SAME_SIZE} pixels": same.flatten(1),
         f"{_SMALL}x{_SMALL} pixels": tiny.flatten(1),
     }
     return Labelled(features, torch.tensor(where, dtype=torch.float64), part, torch.tensor(episodes))
@@ -169,7 +169,7 @@ def labelled_frames(game: str, count: int) -> Iterator[LabelledFrame]:
     if count < 80:
         raise ConfigError(f"a probe fitted on {count} frames would be tested on {count // 4}; give 80 or more")
     for number, (shot, places) in enumerate(labelled_shots(game, HELD_OUT_SEED)):
-        part = _PARTS[shot.position.episode % len(_PARTS)]
+        part = PARTS[shot.position.episode % len(PARTS)]
         if number % _EVERY == 0 and left[part] and np.isfinite(places).all():
             left[part] -= 1
             yield LabelledFrame(shot.picture, places, part, shot.position.episode)
@@ -217,13 +217,13 @@ def _batches(frames: Iterator[Any]) -> Iterator[list[Any]]:
         yield some
 
 
-def _unit(branch: Tensor) -> Tensor:
+def unit_branch(branch: Tensor) -> Tensor:
     """A branch as one row per frame, every channel with the same variance: no branch speaks louder than another."""
     spread = branch.std(dim=(0, 2, 3), keepdim=True).clamp(min=1e-6)
     return (branch / spread).flatten(1)
 
 
-def _pca(pixels: Tensor, components: int, part: Tensor) -> Tensor:
+def pca(pixels: Tensor, components: int, part: Tensor) -> Tensor:
     """The first components of the fitting frames; pixels that never change have no part in any."""
     known = pixels[part == _FIT]
     lively = known.std(dim=0) > 1e-6

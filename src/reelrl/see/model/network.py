@@ -25,6 +25,7 @@ from torch.nn.functional import softsign
 
 from reelrl.see.model.averages import Averages
 from reelrl.see.model.layers import LayerNormalization, ResidualBlock, TransformerBlock
+from reelrl.see.model.loss import EACH
 from reelrl.see.settings import KERNELS, AutoEncoderSettings
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Background(nn.Module):
     """What a stream shows when nothing happens: each pixel's running mean, one running scale of differences from it.
 
     The mean of the first `memory` frames is exact; after that old frames fade. The encoder sees frames as differences
-    in units of the scale, and the decoder paints over the mean.
+    in units of the scale, and the decoder paints over the mean. One stream, or streams side by side (`stack_buffers`).
     """
 
     mean: Tensor
@@ -56,7 +57,7 @@ class Background(nn.Module):
 
     def normalise(self, frames: Tensor) -> Tensor:
         # The floor keeps a still picture still: a scale of zero would blow up the first speck of dust.
-        return (frames - self.mean) * self.square.clamp(min=1e-4).rsqrt()
+        return (frames - self.mean) * self.square.clamp(min=1e-4).rsqrt().view(-1, 1, 1, 1)
 
     @torch.no_grad()
     def update(self, frame: Tensor) -> None:
@@ -64,8 +65,8 @@ class Background(nn.Module):
         self.seen.add_(1.0).clamp_(max=self.memory)
         rate = 1.0 / self.seen
         difference = frame - self.mean
-        self.mean.add_(difference * rate)
-        self.square.lerp_(difference.square().mean(), rate)
+        self.mean.add_(difference * rate.view(-1, 1, 1, 1))
+        self.square.lerp_(difference.square().mean(dim=EACH).view_as(self.square), rate)
 
 
 class Encoder(nn.Module):

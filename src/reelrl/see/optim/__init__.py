@@ -1,4 +1,4 @@
-"""Optimisers for one sample at a time, made by name; `see.update.descend` takes one step with any of them."""
+"""Optimisers for one sample at a time, made by name; `see.one_net.descend` takes one step with any of them."""
 
 from __future__ import annotations
 

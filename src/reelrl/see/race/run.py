@@ -158,6 +158,6 @@ def _train_ordinary(
         in_front = (compute_frame_difference(batch, model.background.mean) > FOREGROUND).float()
         losses = reconstruction_loss(model(batch), batch, 1 + settings.loss.foreground * in_front, settings.loss)
         optimiser.zero_grad(set_to_none=True)
-        losses.total.backward()  # type: ignore[no-untyped-call]
+        losses.total.mean().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     return model
