@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from reelrl.errors import ConfigError
+from reelrl.see.one_net import descend
 from reelrl.see.optim import AdaptiveObGD, IntentionalSGD, ObGD, make_optimiser
 from reelrl.see.optim.muon import orthogonal
 from reelrl.see.settings import RATES, OptimiserSettings
-from reelrl.see.one_net import descend
 
 
 def plain_obgd(weights: list[Tensor], traces: list[Tensor], gradients: list[Tensor], delta: float, reset: bool) -> None:

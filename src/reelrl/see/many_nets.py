@@ -42,7 +42,8 @@ class ManyNets:
     """`Nets` of several learners, which from now on hold views of what is here."""
 
     def __init__(self, learners: Sequence[StreamingAutoEncoder]) -> None:
-        self.learners, self.settings = learners, learners[0].settings
+        self.learners: Sequence[StreamingAutoEncoder] = learners
+        self.settings = learners[0].settings
         self.background = stack_buffers([learner.background for learner in learners])
         self.detector = stack_buffers([learner.detector for learner in learners])
         rows = torch.stack([parameters_to_vector(learner.parameters()).detach() for learner in learners])
@@ -52,9 +53,9 @@ class ManyNets:
         self._remember()
         shapes = {name: parameter.shape for name, parameter in learners[0].named_parameters()}
         # Views of the matrix that gradients are asked for: slices of one leaf would each cost a matrix of zeros.
-        columns = self._rows.detach().split([shape.numel() for shape in shapes.values()], 1)
-        self._leaves = {
-            name: each.unflatten(1, shape).requires_grad_()
+        columns = torch.split(self._rows.detach(), [shape.numel() for shape in shapes.values()], 1)
+        self._leaves: dict[str, Tensor] = {
+            name: each.view(len(learners), *shape).requires_grad_()
             for (name, shape), each in zip(shapes.items(), columns, strict=True)
         }
         for number, learner in enumerate(learners):
@@ -118,7 +119,7 @@ class ManyNets:
             gradients = torch.autograd.grad(loss.sum(), list(self._leaves.values()))
         with torch.no_grad():
             joined = torch.cat([each.flatten(1) for each in gradients], 1)
-            norm = joined.norm(dim=1)
+            norm: Tensor = joined.norm(dim=1)
             if self.settings.optimiser.clip_norm > 0:
                 joined *= (self.settings.optimiser.clip_norm / (norm + 1e-6)).clamp(max=1.0).unsqueeze(1)
             self._rows.grad = joined

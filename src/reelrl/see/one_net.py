@@ -22,7 +22,8 @@ class OneNet:
     """`Nets` of a single learner: its own modules and its own optimiser."""
 
     def __init__(self, learner: StreamingAutoEncoder) -> None:
-        self.learners, self.settings = [learner], learner.settings
+        self.learners: Sequence[StreamingAutoEncoder] = [learner]
+        self.settings = learner.settings
         self.background, self.detector = learner.background, learner.detector
 
     def branch(self, number: int, normalised: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from reelrl.see.frames.source import to_input
 from reelrl.see.model.loss import EACH, Losses, compute_frame_difference, reconstruction_loss
-from reelrl.see.result import LearnResult
+from reelrl.see.result import FIGURES, LearnResult
 from reelrl.see.settings import KERNELS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Nets(Protocol):
 
 
 class Update:
-    """Scores a frame each and learns from it; the forward pass `compiled`, and its branches on `streams` of their own."""
+    """Scores a frame each and learns from it; the forward pass `compiled`, its branches on `streams` of their own."""
 
     def __init__(self, nets: Nets, *, compiled: bool = False, streams: bool = False) -> None:
         self.nets, self.learners = nets, nets.learners
@@ -140,7 +140,7 @@ def _result(
     own = slice(number, number + 1)
     fine, middle, coarse = (each.detach()[own] for each in embeddings)
     return LearnResult(
-        *(each[number] for each in figures),
+        **{name: each[number] for name, each in zip(FIGURES, figures, strict=True)},
         reconstruction=picture[own],
         embeddings=(fine, middle, coarse),
         change_mask=mask[own],

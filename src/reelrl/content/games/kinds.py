@@ -10,6 +10,7 @@ The chance of an episode comes from the seed and the episode's own number, so th
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -142,7 +143,9 @@ class GymGame:
 
         mode = None if shows == "numbers" else "rgb_array"
         try:
-            env: Any = gym.make(subject, render_mode=mode, disable_env_checker=True)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*render_mode")  # told below, in one line
+                env: Any = gym.make(subject, render_mode=mode, disable_env_checker=True)
         except (Error, ImportError, TypeError) as error:
             raise ConfigError(f"gym:{subject} cannot be played: {error}") from error
         if mode and mode not in env.metadata.get("render_modes", ()):

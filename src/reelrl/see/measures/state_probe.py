@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -29,8 +30,6 @@ from reelrl.see.settings import AutoEncoderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
 LEAST_ENTROPY = 0.6  # nats
 EVERY = 4  # pictures: neighbours say nearly the same
@@ -93,8 +92,7 @@ def baseline_features(frames: StateFrames, device: str, like: StreamingAutoEncod
     random = StreamingAutoEncoder(AutoEncoderSettings(), device)
     random.background.load_state_dict(like.background.state_dict())
     small = [
-        [shrunk(some, size).flatten(1) for size in (PCA_SIZE, SAME_SIZE)]
-        for some in _inputs(frames.pictures, device)
+        [shrunk(some, size).flatten(1) for size in (PCA_SIZE, SAME_SIZE)] for some in _inputs(frames.pictures, device)
     ]
     pixels, same = (torch.cat(column) for column in zip(*small, strict=True))
     untrained = embedding(random, frames, device)
@@ -178,7 +176,7 @@ def _epochs(
         return (some @ weight + bias).view(-1, labels, most).masked_fill(nowhere, -1e9)
 
     for _ in range(EPOCHS):
-        for batch in torch.randperm(len(known), generator=chance).to(known.device).split(BATCH):
+        for batch in torch.split(torch.randperm(len(known), generator=chance).to(known.device), BATCH):
             optimiser.zero_grad(set_to_none=True)
             _losses(logits(known[batch]), answers[batch]).sum().backward()  # type: ignore[no-untyped-call]
             optimiser.step()

@@ -25,7 +25,7 @@ _fastest: dict[tuple[Any, ...], Way] = {}
 
 
 def convolve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x [L, C, H, W] with weights [L, O, C, K, K], stride 2, no padding."""
+    """X [L, C, H, W] with weights [L, O, C, K, K], stride 2, no padding."""
     return _best((convolve_by_products, convolve_by_groups), x, weight, bias)
 
 
@@ -35,8 +35,8 @@ def spread(x: Tensor, weight: Tensor, bias: Tensor, output_padding: int) -> Tens
 
 
 def mix(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x [L, C, H, W] with weights [L, O, C, 1, 1]: a mixture of channels at each place."""
-    mixed = torch.bmm(weight.flatten(2).to(x.dtype), x.flatten(2)).unflatten(2, x.shape[2:])
+    """X [L, C, H, W] with weights [L, O, C, 1, 1]: a mixture of channels at each place."""
+    mixed = _product(weight.to(x.dtype), x)
     return mixed if bias is None else mixed + _per_channel(bias, mixed)
 
 
@@ -44,7 +44,7 @@ def convolve_by_groups(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     joined = functional.conv2d(
         x.flatten(0, 1).unsqueeze(0), weight.flatten(0, 1), bias.flatten(), stride=2, groups=len(x)
     )
-    return joined.unflatten(1, (len(x), -1)).squeeze(0)
+    return joined.reshape(len(x), -1, *joined.shape[2:])
 
 
 def spread_by_groups(x: Tensor, weight: Tensor, bias: Tensor, output_padding: int) -> Tensor:
@@ -56,7 +56,7 @@ def spread_by_groups(x: Tensor, weight: Tensor, bias: Tensor, output_padding: in
         output_padding=output_padding,
         groups=len(x),
     )
-    return joined.unflatten(1, (len(x), -1)).squeeze(0)
+    return joined.reshape(len(x), -1, *joined.shape[2:])
 
 
 def convolve_by_products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -108,15 +108,14 @@ def _columns(x: Tensor, kernel: int) -> Tensor:
 
 
 def _product(weight: Tensor, columns: Tensor) -> Tensor:
-    return torch.bmm(weight.flatten(2), columns.flatten(2)).unflatten(2, columns.shape[2:])
+    return torch.bmm(weight.flatten(2), columns.flatten(2)).view(len(weight), -1, *columns.shape[2:])
 
 
 def _phases(weight: Tensor) -> Tensor:
     """Kernels [L, A, B, K, K] as those of the four phases, [L, A, 4 B, K', K']."""
     odd = weight.shape[-1] % 2
-    return functional.pixel_unshuffle(functional.pad(weight, (0, odd, 0, odd)).flatten(0, 1), 2).unflatten(
-        0, weight.shape[:2]
-    )
+    phases = functional.pixel_unshuffle(functional.pad(weight, (0, odd, 0, odd)).flatten(0, 1), 2)
+    return phases.view(*weight.shape[:2], *phases.shape[1:])
 
 
 def _padded(x: Tensor, sides: tuple[int, int, int, int]) -> Tensor:
@@ -152,9 +151,9 @@ def _seconds(way: Way, x: Tensor, weight: Tensor, *rest: Any) -> float:
     once()
     torch.cuda.synchronize()
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    begin.record()  # type: ignore[no-untyped-call]
+    begin.record()
     for _ in range(_TRIES):
         once()
-    end.record()  # type: ignore[no-untyped-call]
+    end.record()
     torch.cuda.synchronize()
-    return float(begin.elapsed_time(end))  # type: ignore[no-untyped-call]
+    return float(begin.elapsed_time(end))
