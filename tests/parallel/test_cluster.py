@@ -169,6 +169,28 @@ def test_a_node_killed_in_mid_sweep_changes_nothing(nodes: TwoNodes, tmp_path: P
         assert len(work._connection.nodes()) == 1  # type: ignore[attr-defined]
 
 
+def test_tasks_that_belong_together_go_to_one_worker_and_survive_a_node(nodes: TwoNodes, tmp_path: Path) -> None:
+    tasks: list[tuple[int, Path | None]] = [(number, None) for number in range(3)]
+    with nodes.work() as work:
+        until(lambda: len(set(work.map(functions.where, range(4)))) == 2)  # both nodes may work
+        first = list(work.map(functions.own_pid, tasks, near=functions.kind))
+        assert first[0] == first[2] != first[1]
+        assert list(work.map(functions.own_pid, tasks[::-1], near=functions.kind)) == first[::-1]
+        again = list(work.map(functions.own_pid, [(1, tmp_path / "died"), *tasks], near=functions.kind))
+        assert again == [again[0], first[0], again[0], first[0]]
+        assert again[0] not in first
+        nodes.kill_second()
+        left: set[int] = set()
+
+        def one_is_left() -> bool:
+            now = set(work.map(functions.own_pid, tasks, near=functions.kind))
+            left.update(now)
+            return len(now) == 1
+
+        until(one_is_left)  # for the one core
+    until(lambda: not [pid for pid in {*first, *again, *left} if Path(f"/proc/{pid}").exists()], "a worker is left")
+
+
 def test_a_node_that_comes_later_gets_work(nodes: TwoNodes) -> None:
     nodes.kill_second()
     with nodes.work() as work:

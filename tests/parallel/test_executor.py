@@ -15,6 +15,7 @@ from reelrl.errors import ConfigError, MissingExtra, WorkerError
 from reelrl.parallel import InProcess, Threads, WorkPlace, cores, executor, working_at
 from reelrl.parallel.place import work_place
 from reelrl.parallel.worker_processes import Workers
+from tests.parallel import functions
 from tests.waiting import HANG_S, until
 
 if TYPE_CHECKING:
@@ -150,6 +151,19 @@ def test_a_loop_that_is_left_ends_what_is_at_work() -> None:
         names = [next(iter(work.map(own_id, range(6))))]
         until(lambda: not alive(names))
         assert len(set(work.map(own_id, range(2)))) == 2  # others are started
+
+
+@posix
+def test_tasks_that_belong_together_go_to_one_worker_while_it_lives(tmp_path: Path) -> None:
+    tasks: list[tuple[int, Path | None]] = [(number, None) for number in range(3)]
+    with Workers(2, restarts=1) as work:
+        first = list(work.map(functions.own_pid, tasks, near=functions.kind))
+        assert first[0] == first[2] != first[1]  # dealt out in turn
+        assert list(work.map(functions.own_pid, tasks[::-1], near=functions.kind)) == first[::-1]
+        again = list(work.map(functions.own_pid, [(1, tmp_path / "died"), *tasks], near=functions.kind))
+        assert again == [again[0], first[0], again[0], first[0]]
+        assert again[0] not in first
+        assert set(work.map(double, range(4))) == {0, 2, 4, 6}  # and others to anybody
 
 
 @posix

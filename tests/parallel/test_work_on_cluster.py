@@ -207,6 +207,93 @@ def test_rollouts_on_a_cluster_teach_the_same_though_a_node_dies(
     assert on_cluster["policies"][final] == here["policies"][final]
 
 
+SUPERBLOCK_EPISODES = [
+    *(
+        "train",
+        "superblock",
+        "--rollout",
+        "3",
+        "--total-iteration",
+        "3",
+        "--eval-freq",
+        "20",
+        "--set",
+        "learner.hidden=[8]",
+    ),
+    *("--file", "generated:street?size=128x96&frames=6", "generated:talk?size=128x96&frames=5"),
+]
+
+
+@pytest.mark.parametrize("more", [(), ("--algorithm", "dqn", "--batch-size", "8", "--set", "learner.dqn.starts=10")])
+def test_superblock_episodes_on_a_cluster_teach_the_same(
+    more: tuple[str, ...], nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained(name: str, *place: str) -> dict[str, Any]:
+        assert main([*SUPERBLOCK_EPISODES, *more, "--output-dir", str(tmp_path / name), *place]) == 0
+        left = outcome(RunFolder(tmp_path / name / "0001"))
+        del left["state"]  # with that of Python's own `random`, from which Ray draws in the driver
+        return left
+
+    on_cluster = trained("cluster", "--ray", nodes.address)
+    monkeypatch.setenv("REELRL_CACHE", str(tmp_path / "cache"))
+    assert trained("here") == on_cluster
+    assert trained("workers", "--workers", "2") == on_cluster
+
+
+MATCH_STEPS = [
+    *(
+        "train",
+        "doom",
+        "--steps",
+        "48",
+        "--seed",
+        "4",
+        "--set",
+        "task.max_steps=9",
+        "--set",
+        "experiment.evaluation=false",
+    ),
+    *(
+        "--set",
+        "experiment.on_policy_collected_frames_per_batch=12",
+        "--set",
+        "experiment.on_policy_n_envs_per_worker=2",
+    ),
+    *("--set", "experiment.on_policy_minibatch_size=6"),
+]
+
+
+def test_matches_on_a_cluster_teach_the_same_though_a_node_dies(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Episodes of 9 steps in batches of 6: their engines live on between batches, and are brought back when lost."""
+    from reelrl.act.marl.benchmarl.match_tasks import MatchRollouts
+
+    collected: list[int] = []
+    collect = MatchRollouts.collect
+
+    def kill_after_two(self: Any, policy: Any) -> Any:
+        collected.append(len(trainers_of(nodes)))
+        if len(collected) == 3:
+            nodes.kill_second()
+        return collect(self, policy)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MatchRollouts, "collect", kill_after_two)
+        assert main([*MATCH_STEPS, "--output-dir", str(tmp_path / "cluster"), "--ray", nodes.address]) == 0
+    # Processes with engines before each batch: the second node may get its first match with the second batch only.
+    assert collected in ([0, 1, 2, 1], [0, 2, 2, 1])
+    until(lambda: not trainers_of(nodes), "an engine is still there")
+    assert main([*MATCH_STEPS, "--output-dir", str(tmp_path / "workers"), "--workers", "2"]) == 0
+    assert main([*MATCH_STEPS, "--output-dir", str(tmp_path / "here"), "--spread"]) == 0
+    on_cluster, workers, here = (
+        outcome(RunFolder(tmp_path / name / "0001")) for name in ("cluster", "workers", "here")
+    )
+    for part in ("step", "tensors", "metrics", "episodes"):
+        assert on_cluster[part] == here[part]
+        assert workers[part] == here[part]
+
+
 SWEEP = {
     "train": "abr",
     "arguments": ["--set=steps=4000", "--set=players=16", "--set=links=10", "--set=validate_every=1", "--set=hidden=8"],

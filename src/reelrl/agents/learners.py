@@ -11,7 +11,9 @@ from stable_baselines3 import PPO
 from torch import nn
 
 from reelrl.agents.branching_dqn import BranchingDqn, BranchingPolicy
+from reelrl.agents.episode_learners import EpisodeDqn, EpisodePpo, PlayEpisodes
 from reelrl.agents.multi_categorical import BatchedPolicy
+from reelrl.agents.rollouts import PolicyActor
 from reelrl.errors import ConfigError
 from reelrl.runs.policy_file import Activation, Layer, Policy
 from reelrl.seeding import seed_for
@@ -66,19 +68,27 @@ class LearnerSettings:
             raise ConfigError(f"learning_rate = {self.learning_rate}; it is above zero")
 
 
-def make_learner(settings: LearnerSettings, env: Any, *, frames: int, seed: int) -> Any:
-    """A new learner for the environments; `frames` is the length of an episode."""
+def make_learner(
+    settings: LearnerSettings, env: Any, *, frames: int, seed: int, episodes: PlayEpisodes | None = None
+) -> Any:
+    """A new learner for the environments; `frames` is the length of an episode.
+
+    With `episodes` it learns from those, whole ones, and `env` is one environment like those that they are played in.
+    """
     make = {"ppo": _make_ppo, "dqn": _make_dqn}[settings.algorithm]
-    return make(settings, env, frames, seed_for(seed, "learner") % 2**31)
+    model = make(settings, env, frames, seed_for(seed, "learner") % 2**31, episodes is not None)
+    if episodes is not None:
+        model.play, model.acting = episodes, lambda: acting(model)
+    return model
 
 
-def _make_ppo(settings: LearnerSettings, env: Any, frames: int, seed: int) -> Any:
+def _make_ppo(settings: LearnerSettings, env: Any, frames: int, seed: int, by_episodes: bool) -> Any:
     terms = settings.ppo
     steps = max(frames, 2) if settings.n_steps == -1 else settings.n_steps
     with warnings.catch_warnings():
         # An episode is as long as the clip is: the last batch of an epoch is smaller, and that is fine.
         warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
-        return PPO(
+        return (EpisodePpo if by_episodes else PPO)(
             BatchedPolicy,
             env,
             learning_rate=settings.learning_rate,
@@ -97,11 +107,11 @@ def _make_ppo(settings: LearnerSettings, env: Any, frames: int, seed: int) -> An
         )
 
 
-def _make_dqn(settings: LearnerSettings, env: Any, _: int, seed: int) -> Any:
+def _make_dqn(settings: LearnerSettings, env: Any, _: int, seed: int, by_episodes: bool) -> Any:
     if not isinstance(env.action_space, spaces.MultiDiscrete):
         raise ConfigError(f"DQN chooses among options and the action is {env.action_space}; use MultiDiscrete, or PPO")
     terms = settings.dqn
-    return BranchingDqn(
+    return (EpisodeDqn if by_episodes else BranchingDqn)(
         BranchingPolicy,
         env,
         learning_rate=settings.learning_rate,
@@ -138,6 +148,16 @@ def policy_of(model: Any, levels: tuple[float, ...] = (), **facts: Any) -> Polic
         return Policy(layers, activation, low=_flat(space.low), high=_flat(space.high), facts=facts)
     options = tuple(space.nvec.tolist()) if isinstance(space, spaces.MultiDiscrete) else (int(space.n),)
     return Policy(layers, activation, options=options, levels=levels, facts=facts)
+
+
+def acting(model: Any) -> PolicyActor:
+    """The learner's actor as it is now, with its noise, to be played with elsewhere."""
+    policy = policy_of(model)
+    if isinstance(model, BranchingDqn):
+        random_steps = max(model.learning_starts - model.num_timesteps, 0)
+        return PolicyActor(policy, explore=float(model.exploration_rate), random_steps=random_steps)
+    is_box = isinstance(model.action_space, spaces.Box)
+    return PolicyActor(policy, spread=model.policy.log_std.detach().cpu().numpy().copy() if is_box else None)
 
 
 def _layers(modules: list[nn.Module]) -> list[Layer]:

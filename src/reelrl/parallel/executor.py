@@ -4,6 +4,7 @@
         for record in work.map(encode_point, tasks): ...                    # in the order of the tasks
         for task, record in work.as_completed(encode_point, tasks): ...     # each as soon as it is there
         for record in work.map(encode_point, tasks): tasks.append(...)      # a list may grow on the way
+        for record in work.map(play, tasks, near=match_of): ...             # tasks of a match go to one worker
 
 The function stands at the top of a module; tasks and records are plain data that can be pickled. The same tasks give
 the same records with any number of jobs. An error is that of its task and carries a note that names it. On an error,
@@ -26,8 +27,10 @@ from reelrl.errors import ConfigError, shown
 from reelrl.parallel.place import work_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
     from concurrent.futures import Future
+
+    Near = Callable[[Any], Hashable]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -81,14 +84,37 @@ class WaitingPlaces:
         return len(self._again) + len(self._tasks) - self._next
 
     def popleft(self) -> int:
-        if self._again:
-            return self._again.popleft()
-        self._next += 1
-        return self._next - 1
+        place = self.first(lambda _: True)
+        if place is None:
+            raise IndexError("no task is waiting")
+        return place
+
+    def first(self, suits: Callable[[int], bool]) -> int | None:
+        """The first place that suits, which waits no longer; None where none does."""
+        for place in self._again:
+            if suits(place):
+                self._again.remove(place)
+                return place
+        while self._next < len(self._tasks):
+            self._next += 1
+            if suits(self._next - 1):
+                return self._next - 1
+            self._again.append(self._next - 1)
+        return None
 
     def appendleft(self, place: int) -> None:
         """Begin this one again, before the others."""
         self._again.appendleft(place)
+
+
+class WorkerNumbers:
+    """Which of some workers does the tasks of a kind: kinds are dealt out in the order in which they are first seen."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Hashable, int] = {}
+
+    def number(self, kind: Hashable, workers: int) -> int:
+        return self._seen.setdefault(kind, len(self._seen)) % workers
 
 
 class Executor(ABC):
@@ -97,10 +123,13 @@ class Executor(ABC):
     stopping = False
 
     @abstractmethod
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
+    def outcomes(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], near: Near | None = None
+    ) -> Generator[TaskOutcome, None, None]:
         """Of every task, as they come. Tasks are begun in their order, and none after an error or `stop`.
 
-        What is appended to `tasks` while outcomes are read is done too.
+        What is appended to `tasks` while outcomes are read is done too. Tasks for which `near` gives the same go to the
+        same worker while it lives, now and in later calls: it may have something left of the last one that saves time.
         """
 
     def stop(self) -> None:
@@ -111,16 +140,21 @@ class Executor(ABC):
         """End what is at work."""
 
     def map(
-        self, function: Callable[[T], R], tasks: Iterable[T], *, name: Callable[[T], str] = shown
+        self,
+        function: Callable[[T], R],
+        tasks: Iterable[T],
+        *,
+        name: Callable[[T], str] = shown,
+        near: Callable[[T], Hashable] | None = None,
     ) -> Generator[R, None, None]:
         """The records in the order of the tasks; an error comes in its turn, so that it is the same for all jobs.
 
-        `name` says in errors which task it was.
+        `name` says in errors which task it was; `near` is that of `outcomes`.
         """
         listed = tasks if isinstance(tasks, list) else list(tasks)
         early: dict[int, TaskOutcome] = {}
         due = 0
-        with closing(self.outcomes(function, listed)) as outcomes:
+        with closing(self.outcomes(function, listed, near)) as outcomes:
             for outcome in outcomes:
                 early[outcome.place] = outcome
                 while due in early:
@@ -154,7 +188,12 @@ def _record(outcome: TaskOutcome, task: Any, name: Callable[[Any], str]) -> Any:
 class InProcess(Executor):
     """One task after another, here; none is begun before its record is asked for."""
 
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
+    def outcomes(
+        self,
+        function: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        near: Near | None = None,  # noqa: ARG002 (there is one worker, or they share their memory)
+    ) -> Generator[TaskOutcome, None, None]:
         for index, task in enumerate(tasks):
             if self.stopping:
                 return
@@ -173,7 +212,12 @@ class Threads(Executor):
     def __init__(self, jobs: int) -> None:
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="task")
 
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
+    def outcomes(
+        self,
+        function: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        near: Near | None = None,  # noqa: ARG002 (there is one worker, or they share their memory)
+    ) -> Generator[TaskOutcome, None, None]:
         waiting = WaitingPlaces(tasks)
         places: dict[Future[Any], int] = {}
         try:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import WorkerError
 from reelrl.file_trust import files_are_trusted
-from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces
+from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces, WorkerNumbers
 from reelrl.parallel.parcels import Parcel, Sender
 from reelrl.parallel.ray_connection import NODE_LABEL, connect
-from reelrl.parallel.ray_node import Orders, do_task
+from reelrl.parallel.ray_node import Hand, Orders, do_task
 from reelrl.parallel.task import answer_of
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Hashable, Sequence
+
+    from reelrl.parallel.executor import Near
 
 RESTARTS = 3
 """How often a task is begun again whose worker or node died; a poisonous one must come to an end."""
@@ -39,13 +41,17 @@ class RayCluster(Executor):
         self._orders = Orders(
             files_are_trusted(), deadline_s, str(cache_dir()), self._connection.cache_id, self._connection.keeper
         )
+        self._numbers = WorkerNumbers()
+        self._hands: dict[int, Any] = {}  # actors, for tasks that belong together
 
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
+    def outcomes(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], near: Near | None = None
+    ) -> Generator[TaskOutcome, None, None]:
         import ray
 
         sender = Sender(ray.put)
         waiting, lost, failed = WaitingPlaces(tasks), Counter[int](), False
-        running: dict[Any, tuple[int, Parcel]] = {}
+        running: dict[Any, tuple[int, Parcel, Any]] = {}
         try:
             while running or (waiting and not failed and not self.stopping):
                 while waiting and not failed and not self.stopping and len(running) < self._room():
@@ -61,13 +67,16 @@ class RayCluster(Executor):
                         failed = True
                         yield TaskOutcome(place, None, error)
                         continue
-                    running[self._begin(parcel)] = place, parcel
+                    hand = self._hand(near(tasks[place])) if near else None
+                    running[self._begin(parcel, hand)] = place, parcel, hand
+                self._end_hands_without_core()
                 for answered in ray.wait(list(running), num_returns=1, timeout=WAIT_S)[0] if running else ():
-                    place, parcel = running.pop(answered)
+                    place, parcel, hand = running.pop(answered)
                     sender.release(parcel)
                     try:
                         answer = ray.get(answered)
                     except ray.exceptions.RayError as gone:
+                        self._forget(hand)
                         lost[place] += 1
                         if lost[place] <= self.restarts and not failed:
                             waiting.appendleft(place)
@@ -83,22 +92,59 @@ class RayCluster(Executor):
                     failed = failed or outcome.error is not None
                     yield outcome
         finally:
-            _cancel(list(running))
+            if near is None:
+                _cancel(list(running))
+            elif running:  # an actor cannot be asked to end what it does
+                self.close()
+
+    def close(self) -> None:
+        import ray
+
+        while self._hands:
+            with suppress(ray.exceptions.RayError):
+                ray.kill(self._hands.popitem()[1])
+
+    def _cores(self) -> int:
+        return sum(node.cpus for node in self._connection.nodes().values())
 
     def _room(self) -> int:
         """Tasks that may be under way: twice as many as cores, so that a core has its next task when it ends one."""
-        cores = sum(node.cpus for node in self._connection.nodes().values())
-        return min(self.jobs, cores) if self.jobs else 2 * cores
+        return min(self.jobs, self._cores()) if self.jobs else 2 * self._cores()
 
-    def _begin(self, parcel: Parcel) -> Any:
+    def _begin(self, parcel: Parcel, hand: Any) -> Any:
         import ray
 
+        doing = hand.do if hand else ray.remote(do_task).options(**self._where(), max_retries=0, name="reelrl")
+        return doing.remote(parcel.body, parcel.arrays, parcel.files, self._orders)
+
+    def _where(self) -> dict[str, Any]:
         # Without blanks: Ray 2.60 takes one for a part of the id, and its process ends.
         nodes = ",".join(sorted(self._connection.nodes()))
-        remote = ray.remote(do_task).options(
-            num_cpus=1, max_retries=0, label_selector={NODE_LABEL: f"in({nodes})"}, name="reelrl"
-        )
-        return remote.remote(parcel.body, parcel.arrays, parcel.files, self._orders)
+        return {"num_cpus": 1, "label_selector": {NODE_LABEL: f"in({nodes})"}}
+
+    # -- tasks that belong together ----------------------------------------------------------------------------------
+
+    def _hand(self, kind: Hashable) -> Any:
+        import ray
+
+        number = self._numbers.number(kind, self._most_hands())
+        if number not in self._hands:
+            self._hands[number] = ray.remote(Hand).options(**self._where(), max_restarts=0).remote()
+        return self._hands[number]
+
+    def _most_hands(self) -> int:
+        return min(self.jobs or self._cores(), self._cores())
+
+    def _forget(self, hand: Any) -> None:
+        self._hands = {number: each for number, each in self._hands.items() if each is not hand}
+
+    def _end_hands_without_core(self) -> None:
+        """One that waits for a core of a node that is lost would wait for ever; its tasks go to the others."""
+        import ray
+
+        for number in [number for number in self._hands if number >= self._most_hands()]:
+            with suppress(ray.exceptions.RayError):
+                ray.kill(self._hands.pop(number))
 
     def _lost(self, gone: Exception, times: int) -> WorkerError:
         deadline = f" or passed its deadline of {self.deadline_s:g} s" if self.deadline_s else ""

@@ -63,6 +63,13 @@ def do_task(
         return done(lambda: function_and_task, orders.deadline_s)
 
 
+class Hand:
+    """Does tasks that belong together, one after the other, in a process of its own."""
+
+    def do(self, *task: Any) -> bytes | str:
+        return do_task(*task)
+
+
 def facts_of_node(_: object = None) -> dict[str, str]:
     return machine_facts()
 

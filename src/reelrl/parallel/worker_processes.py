@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import WorkerError
 from reelrl.file_trust import files_are_trusted, trusting_files
-from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces
+from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces, WorkerNumbers
 from reelrl.parallel.place import WorkPlace, working_at
 from reelrl.parallel.task import DEADLINE_SIGNAL, answer_of, done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from multiprocessing.connection import Connection
+
+    from reelrl.parallel.executor import Near
 
 GRACE_S = 2.0
 """So long a worker may take to close what its task has open, before it is killed."""
@@ -36,19 +38,24 @@ class Workers(Executor):
         self.jobs, self.restarts, self.deadline_s = jobs, restarts, deadline_s
         self._idle: list[_Worker] = []
         self._busy: dict[_Worker, int] = {}
+        self._numbers = WorkerNumbers()
 
-    def outcomes(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[TaskOutcome, None, None]:
+    def outcomes(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], near: Near | None = None
+    ) -> Generator[TaskOutcome, None, None]:
         if self._busy:
             raise RuntimeError("this executor is in the middle of other tasks; finish those, or use a second one")
         waiting, lost, failed = WaitingPlaces(tasks), Counter[int](), False
         try:
             while self._busy or (waiting and not failed and not self.stopping):
                 while waiting and len(self._busy) < self.jobs and not failed and not self.stopping:
-                    # All are started before the first task is sent: a long message waits until its worker reads.
-                    while len(self._idle) < min(self.jobs - len(self._busy), len(waiting)):
-                        self._idle.append(_Worker(self.deadline_s))
-                    worker = self._idle.pop()
-                    self._busy[worker] = waiting.popleft()
+                    if near is None:
+                        worker, place = self._anybody(waiting), waiting.popleft()
+                    elif (chosen := self._the_same_as_before(waiting, tasks, near)) is not None:
+                        worker, place = chosen
+                    else:
+                        break
+                    self._busy[worker] = place
                     error = worker.begin(function, tasks[self._busy[worker]])
                     if error is not None:  # it was not begun
                         failed = True
@@ -69,6 +76,36 @@ class Workers(Executor):
         finally:
             if self._busy:  # the loop was left: nobody wants these records
                 self.close()
+
+    def _anybody(self, waiting: WaitingPlaces) -> _Worker:
+        # All are started before the first task is sent: a long message waits until its worker reads.
+        while len(self._idle) < min(self.jobs - len(self._busy), len(waiting)):
+            self._idle.append(self._start(min(set(range(self.jobs)) - self._at_work(self._idle))))
+        return self._idle.pop()
+
+    def _the_same_as_before(
+        self, waiting: WaitingPlaces, tasks: Sequence[Any], near: Near
+    ) -> tuple[_Worker, int] | None:
+        """The first task whose own worker is free, with that worker."""
+
+        def number(place: int) -> int:
+            return self._numbers.number(near(tasks[place]), self.jobs)
+
+        busy = self._at_work()
+        place = waiting.first(lambda place: number(place) not in busy)
+        if place is None:
+            return None
+        worker = next((worker for worker in self._idle if worker.number == number(place)), None)
+        if worker is None:
+            return self._start(number(place)), place
+        self._idle.remove(worker)
+        return worker, place
+
+    def _at_work(self, others: Sequence[_Worker] = ()) -> set[int]:
+        return {worker.number for worker in (*self._busy, *others)}
+
+    def _start(self, number: int) -> _Worker:
+        return _Worker(self.deadline_s, number)
 
     def _ready(self) -> list[_Worker]:
         ready = wait([worker.connection for worker in self._busy])
@@ -96,8 +133,8 @@ class Workers(Executor):
 class _Worker:
     """A process that does one task at a time, and the line to it."""
 
-    def __init__(self, deadline_s: float | None) -> None:
-        self.deadline_s = deadline_s
+    def __init__(self, deadline_s: float | None, number: int) -> None:
+        self.deadline_s, self.number = deadline_s, number
         # Spawned, not forked: numba, torch and the encoders keep threads that a fork would tear.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()

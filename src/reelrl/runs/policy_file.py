@@ -73,23 +73,30 @@ class Policy:
 
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
         """The action, in the environment's own type: int64 for options, float32 for levels and values."""
-        scores = self._scores(np.asarray(observation, np.float32).ravel())
+        scores = self.scores(observation)
         if not self.options:
-            return self._within(scores)
-        if len(set(self.options)) == 1:
-            best = scores.reshape(len(self.options), -1).argmax(axis=1)
-        else:
-            best = np.array([part.argmax() for part in np.split(scores, np.cumsum(self.options)[:-1])])
+            return self.within(scores)
+        best = self.best_options(scores)
         chosen: NDArray[Any] = np.asarray(self.levels, np.float32)[best] if self.levels else best
         return chosen
 
-    def _within(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def best_options(self, scores: NDArray[Any]) -> NDArray[np.int64]:
+        """Which option of each choice scores most."""
+        if len(set(self.options)) == 1:
+            best: NDArray[np.int64] = scores.reshape(len(self.options), -1).argmax(axis=1)
+            return best
+        return np.array([part.argmax() for part in np.split(scores, np.cumsum(self.options)[:-1])])
+
+    def within(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Values in the range of each choice."""
         low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
         if self.bounded == "tanh":
             values = low + (np.tanh(values) + 1) / 2 * (high - low)
         return np.clip(values, low, high)
 
-    def _scores(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def scores(self, observation: NDArray[Any]) -> NDArray[np.float32]:
+        """What the last layer gives."""
+        values = np.asarray(observation, np.float32).ravel()
         if len(values) != self.inputs:
             raise ConfigError(
                 f"the observation has {len(values)} numbers, this policy was trained on {self.inputs}; "

@@ -41,6 +41,8 @@ VARIANTS = {
     "dqn": DQN,
     "features": ["--action", "features", "--state", "feedback"],
     "svtav1": ["--backend", "svtav1"],
+    "episodes": ["--rollout", "3", "--action", "features"],
+    "episodes-dqn": [*DQN, "--rollout", "3"],
 }
 
 
@@ -128,7 +130,9 @@ def test_the_monitor_is_a_json_line_and_a_table(tmp_path: Path) -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=pytest.mark.long if name == "episodes-dqn" else ()) for name in VARIANTS]
+)
 def test_ctrl_c_saves_and_a_resumed_run_goes_on_to_the_same_bytes(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

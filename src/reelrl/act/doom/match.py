@@ -38,7 +38,7 @@ class Match:
 
     With `sightings` players also tell whom they see; with `own_colours` each wears another colour, where otherwise all
     are green; with `survey` the map's sectors are written to that file. Matches of one batch share a `memory`, and each
-    has its `place` there.
+    has its `place` there; the first pictures go to `slot`.
     """
 
     def __init__(
@@ -51,13 +51,14 @@ class Match:
         survey: Path | None = None,
         memory: MatchMemory | None = None,
         place: int = 0,
+        slot: int = 0,
     ) -> None:
         self.config, self._place = config, place
         folder = engines.match_folder()
         self._memory = memory or MatchMemory(config.num_players, *config.picture_size, sightings=sightings)
         self._clean = weakref.finalize(self, _clean, os.getpid(), None if memory else self._memory, folder)
         try:
-            self._players = _meet(config, seed, folder, self._memory, place, sightings, own_colours, survey)
+            self._players = _meet(config, seed, folder, self._memory, place, slot, sightings, own_colours, survey)
         except BaseException:
             self._clean()
             raise
@@ -140,6 +141,7 @@ def _meet(
     folder: Path,
     memory: MatchMemory,
     place: int,
+    slot: int,
     sightings: bool,
     own_colours: bool,
     survey: Path | None,
@@ -153,7 +155,7 @@ def _meet(
         port = config.port or ports.free_port()
         parts = [_part(config, index, seed, port, path, folder, engine) for index in range(config.num_players)]
         matches, slots = len(memory.facts), memory.slots
-        parts = [part._replace(match=place, matches=matches, slots=slots) for part in parts]
+        parts = [part._replace(match=place, matches=matches, slots=slots, slot=slot) for part in parts]
         parts = [part._replace(sightings=sightings, own_colours=own_colours) for part in parts]
         parts[0] = parts[0]._replace(survey=None if survey is None else str(survey.resolve()))
         group = PlayerGroup(parts, memory, start_order=[*range(1, config.num_players), 0])
@@ -192,6 +194,7 @@ def _part(config: VZCoopConfig, index: int, seed: int, port: int, path: Path, fo
         match=0,
         matches=1,
         slots=1,
+        slot=0,
     )
 
 

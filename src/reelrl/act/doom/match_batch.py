@@ -41,7 +41,11 @@ class StepEnds(NamedTuple):
 
 
 class MatchBatch:
-    """A match per seed, started together. An error of one names it and ends all."""
+    """A match per seed, started together. An error of one names it and ends all.
+
+    An `episode` is given where every one of them is to be played in engines of its own, this one first: they repeat to
+    the byte, with up to two players, and take a second or two to start.
+    """
 
     def __init__(
         self,
@@ -51,20 +55,18 @@ class MatchBatch:
         slots: int,
         max_steps: int | None = None,
         sightings: bool = False,
+        episode: int | None = None,
     ) -> None:
         self.config, self.max_steps, self._sightings = config, max_steps, sightings
+        self._seeds, self._own_engines = seeds, episode is not None
+        self._episodes = [episode or 0 for _ in seeds]
         self.memory = MatchMemory(
             config.num_players, *config.picture_size, sightings=sightings, matches=len(seeds), slots=slots
         )
         self.matches: list[Match] = []
-        with ThreadPoolExecutor(min(len(seeds), cores())) as pool:
-            starting = [pool.submit(self._start, place, seed) for place, seed in enumerate(seeds)]
         try:
-            self.matches = [each.result() for each in starting]
+            self.matches = self._started(range(len(seeds)), slot=0)
         except BaseException:
-            for each in starting:
-                if each.exception() is None:
-                    each.result().close()
             self.memory.close()
             raise
         self._steps = np.zeros(len(seeds), int)
@@ -96,10 +98,18 @@ class MatchBatch:
 
     def new_episodes(self, places: Sequence[int], slot: int) -> None:
         """Begin anew in some matches, all at the same time; their first pictures go to `slot`."""
+        if self._own_engines:
+            for place in places:
+                self.matches[place].close()
+                self._episodes[place] += 1
+            for place, match in zip(places, self._started(places, slot), strict=True):
+                self.matches[place] = match
+        else:
+            for place in places:
+                self.matches[place].start_episode(slot)
+            for place in places:
+                self.matches[place].finish()
         for place in places:
-            self.matches[place].start_episode(slot)
-        for place in places:
-            self.matches[place].finish()
             self._facts[place] = self._first[place] = self.memory.facts[place]
             self._steps[place] = 0
 
@@ -109,7 +119,20 @@ class MatchBatch:
             match.close()
         self.memory.close()
 
-    def _start(self, place: int, seed: int) -> Match:
-        # As an environment that is reset with this seed starts its engines.
-        engine_seed = int(seeding.stream(seed, "doom").integers(2**31))
-        return Match(self.config, engine_seed, sightings=self._sightings, memory=self.memory, place=place)
+    def _started(self, places: Sequence[int], slot: int) -> list[Match]:
+        """Engines for some matches, started at the same time."""
+        with ThreadPoolExecutor(min(len(places), cores())) as pool:
+            starting = [pool.submit(self._start, place, slot) for place in places]
+        try:
+            return [each.result() for each in starting]
+        except BaseException:
+            for each in starting:
+                if each.exception() is None:
+                    each.result().close()
+            raise
+
+    def _start(self, place: int, slot: int) -> Match:
+        # The first one as an environment that is reset with this seed starts its engines.
+        number = [self._episodes[place]] if self._episodes[place] else []
+        engine_seed = int(seeding.stream(self._seeds[place], "doom", *number).integers(2**31))
+        return Match(self.config, engine_seed, sightings=self._sightings, memory=self.memory, place=place, slot=slot)

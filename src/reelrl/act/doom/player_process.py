@@ -87,6 +87,8 @@ class Part(NamedTuple):
     """Which of those that share the memory."""
     matches: int
     slots: int
+    slot: int
+    """That its first picture goes to."""
 
 
 class Lockstep:
@@ -130,14 +132,14 @@ class EngineDriver:
         self._facts = memory.facts[part.match, number]
         self._pictures = memory.pictures[:, part.match, number]
         self._sightings, self._sighting_rows = sightings, memory.sightings[part.match, number]
-        self._slot = 0  # of the newest picture
+        self._slot = part.slot  # of the newest picture
         self._tic = self._game.get_episode_time()
         if part.own_colours:
             self._game.send_game_command(f"colorset {number}")
         if part.survey:
             write_sectors(self._game, Path(part.survey))
-        self._show(0)
-        self._settle(0)
+        self._show(part.slot)
+        self._settle(part.slot)
         self._full_health = self._fact("HEALTH")
 
     def obey(self, order: bytes, action: int, slot: int) -> bytes:

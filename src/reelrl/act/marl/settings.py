@@ -47,6 +47,9 @@ class CollectionSettings:
     memory of old steps always wait."""
     groups: int = 2
     """Matches take turns in so many groups: the engines of one run while another gets its actions."""
+    spread: bool = False
+    """Every match is a task, played where --workers and --ray say, each episode in engines of its own: the same steps
+    from everywhere, with up to two players. For PPO."""
 
     def __post_init__(self) -> None:
         if self.groups < 1:
@@ -134,6 +137,15 @@ def require_pupil(settings: DoomTraining) -> None:
         raise ConfigError(
             f"{settings.algorithm_name} has no actor that a teacher can teach; "
             f"use {' or '.join(WITH_OBJECTIVE)}, or leave imitation.steps at 0"
+        )
+
+
+def require_actor(settings: DoomTraining) -> None:
+    """Refuse matches as tasks for an algorithm whose exploration is the learner's own."""
+    if settings.algorithm_name not in WITH_OBJECTIVE:
+        raise ConfigError(
+            f"{settings.algorithm_name} explores in the learner's process; with matches as tasks (--spread, --workers, "
+            f"--ray) use {' or '.join(WITH_OBJECTIVE)}"
         )
 
 

@@ -6,6 +6,7 @@ reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --exper
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
 reel train doom --scenario bystanders --teach 30000       one must look; an oracle teaches the first steps
 reel train doom --strict                                  wait for the learner: every batch by the newest policy
+reel train doom --ray auto                                matches as tasks on a cluster, the learner here (--workers 4)
 reel train doom --contrastive-weight 1                    teammates' views of one moment pulled together, besides
 reel train doom --resume runs/0007                        go on where a run stopped
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from reelrl.cli import output
+from reelrl.cli import options, output
 from reelrl.cli.train import command as training
 from reelrl.errors import GameError
 from reelrl.runs.progress import spaced
@@ -50,8 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an oracle teaches the first N steps (default 0: nobody does)",
     )
     add("--strict", action="store_true", help="no step is played by a policy that is not the newest")
+    add(
+        "--spread", action="store_true", help="every match a task, as with --workers and --ray: the same steps as there"
+    )
     add("--contrastive-weight", type=float, metavar="W", help="of the cross-ego term in the loss (default 0: none)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
+    options.add_workers(parser, 1, "matches played at the same time, each a task")
     training.add_arguments(parser, but_for="--steps")
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of the learner (default 1)")
 
@@ -76,7 +81,13 @@ def settings_from(args: argparse.Namespace) -> DoomTraining:
 def run(args: argparse.Namespace) -> None:
     settings, seed = _settings(args)
     folder = train(
-        settings, seed, root=args.output_dir, resume=args.resume, threads=args.threads, save_every_s=args.save_every
+        settings,
+        seed,
+        root=args.output_dir,
+        resume=args.resume,
+        threads=args.threads,
+        save_every_s=args.save_every,
+        jobs=args.jobs,
     )
     output.next_command(f"reel evaluate doom {folder}")
 
@@ -89,6 +100,7 @@ def train(
     resume: str | Path | None = None,
     threads: int = 1,
     save_every_s: float = EVERY_S,
+    jobs: int = 1,
 ) -> Path:
     """A training to its end, in a new run in `root` or one to resume; returns the run's folder."""
     from reelrl.act.marl.benchmarl.train import DoomExperiment
@@ -96,7 +108,7 @@ def train(
 
     use_device("cpu", threads)
     # Built before the run's folder: settings that cannot be right should not leave a run behind.
-    experiment = DoomExperiment(settings, seed)
+    experiment = DoomExperiment(settings, seed, jobs=jobs)
     try:
         name = f"doom-{settings.algorithm_name}"
         with training.in_run(
@@ -140,6 +152,8 @@ def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
             settings = with_scenario(settings, args.scenario)
         if args.strict:
             settings = replace(settings, collection=STRICT)
+        if args.spread or args.jobs != 1:
+            settings = replace(settings, collection=replace(settings.collection, spread=True))
         if args.teach is not None:
             settings = replace(settings, imitation=ImitationSettings(steps=args.teach))
         if args.contrastive_weight is not None:
@@ -164,7 +178,8 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
     late = "the learner beside them, a batch late" if experiment.collection.beside else "strictly on-policy"
     matches = experiment.config.n_envs_per_worker(experiment.on_policy)
     taught = [f"taught for {spaced(experiment.imitation.steps)} steps"] if experiment.imitation.steps else []
-    output.line("collect", f"{matches} matches", late if experiment.on_policy else "the learner waits", *taught)
+    tasks = ["each a task"] if experiment.collection.spread else []
+    output.line("collect", f"{matches} matches", *tasks, late if experiment.on_policy else "the learner waits", *taught)
     if resumed:
         checkpoint = run_folder.resume()
         if checkpoint:

@@ -5,6 +5,7 @@ reel train superblock --file clip.y4m --algorithm dqn             branching DQN:
 reel train superblock --file *.y4m --action features --state summary
                                                                   weights of a few features, for clips of any size
 reel train superblock --file clip.y4m --config av1-gym            the hyper-parameters of the older gym
+reel train superblock --file *.y4m --rollout 8 --ray auto         eight episodes side by side, on a cluster
 reel train superblock --resume runs/0007                          go on where a run stopped, exactly
 
 Artifacts lie in the run's folder: baseline_output.ivf, final_ppo_model.safetensors, final_encoder_video.ivf,
@@ -33,6 +34,7 @@ SETTINGS = {
     "max_frames": "max_frames",
     "eval_freq": "eval_freq",
     "save_freq": "save_freq",
+    "rollout": "rollout",
     "lambda_rd": "lambda_rd",
     "state": "state",
     "reward": "reward",
@@ -61,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-frames", type=int, metavar="N", help="frames of the clip to use (default 100)")
     add("--eval-freq", type=int, metavar="N", help="frames between evaluations (default 5000)")
     add("--save-freq", type=int, metavar="N", help="frames between checkpoints (default 10000)")
+    add(
+        "--rollout",
+        type=int,
+        metavar="N",
+        help="whole episodes that one policy plays before it learns from them (default 0: --n-steps, in this process)",
+    )
+    options.add_workers(parser, 1, "episodes of a rollout played at the same time")
     add(
         "--state",
         metavar="NAME",
@@ -94,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
     use_threads(args.threads)
     settings, seed = _settings(args)
     # Before the run folder is made: clips or settings that cannot be right leave no run behind.
-    trainer = SuperblockTrainer(settings, seed)
+    trainer = SuperblockTrainer(settings, seed, args.jobs)
     with training.in_run(
         STAGE,
         settings,

@@ -4,6 +4,9 @@
                final_encoder_video.ivf  (interrupted_ppo_model.safetensors  interrupted_encoder_video.ivf)
 
 With several clips the streams lie in a folder for each: artifacts/clip-1/ and so on.
+
+With `rollout` whole episodes are tasks of `reelrl.parallel`: played by one policy here, in worker processes or on a
+cluster, to the same bytes; the learner is in one place.
 """
 
 from __future__ import annotations
@@ -16,18 +19,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.wrappers import DiscretizeAction
 
 from reelrl.agents.learners import LearnerSettings, make_learner, policy_of
+from reelrl.agents.rollouts import PolicyActor
 from reelrl.agents.training import Figures, Training, vectorise
+from reelrl.content.clip import Clip
 from reelrl.content.write.video import write_bitstream
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.superblock import episode
 from reelrl.encode.superblock.env import DEFAULT_WEIGHTS, SuperblockQpEnv
 from reelrl.encode.superblock.learned import normalisation_facts
 from reelrl.encode.superblock.states import Normalisation
 from reelrl.errors import ConfigError, RunError
+from reelrl.parallel import executor
 from reelrl.runs import policy_file
 from reelrl.runs.saving import Saving
 from reelrl.seeding import seed_for
@@ -35,13 +41,12 @@ from reelrl.storage.files import explain_os_error, writable_folder, write_atomic
 from reelrl.storage.regular_files import open_regular, own_folder, own_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from reelrl.agents.rollouts import Trajectory
+    from reelrl.parallel import Executor
     from reelrl.runs.folder import Run
-
-LEVELS = 7
-"""Options per weight when DQN learns the weights of features."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +57,8 @@ class SuperblockTraining:
     total_iteration  how often each clip is played in all
     max_frames       of each clip; None takes it whole
     eval_freq        steps from one evaluation to the next; save_freq: from one checkpoint to the next
+    rollout          whole episodes that one policy plays, side by side where there are workers, before it learns from
+                     them; 0: as many frames as the learner asks for, in this process
     """
 
     files: tuple[str, ...] = ()
@@ -59,6 +66,7 @@ class SuperblockTraining:
     max_frames: int | None = 100
     eval_freq: int = 5000
     save_freq: int = 10_000
+    rollout: int = 0
     state: str = "naive"
     reward: str = "psnr_gain"
     lambda_rd: float = 0.1
@@ -73,10 +81,31 @@ class SuperblockTraining:
         for name in ("total_iteration", "eval_freq", "save_freq"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}; it is 1 or more")
+        if self.rollout < 0:
+            raise ConfigError(f"rollout = {self.rollout}; give how many episodes, or 0")
+        if self.rollout and self.learner.n_steps != -1:
+            steps = self.learner.n_steps
+            raise ConfigError(f"n_steps = {steps} and rollout = {self.rollout}: episodes are whole; use one of them")
 
     @property
     def algorithm(self) -> str:
         return self.learner.algorithm
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeTask:
+    """Episode `number` of a training with this seed, played by `actor` as it stands.
+
+    clip  the pictures of `file`, which travel where it is not seen
+    """
+
+    settings: SuperblockTraining
+    file: str
+    clip: Clip
+    normalisation: Normalisation | None
+    seed: int
+    number: int
+    actor: PolicyActor
 
 
 class SuperblockReport(Protocol):
@@ -116,12 +145,13 @@ class SuperblockTrainer:
     training: Training
     run: Run
     report: SuperblockReport
+    work: Executor
 
-    def __init__(self, settings: SuperblockTraining, seed: int) -> None:
+    def __init__(self, settings: SuperblockTraining, seed: int, jobs: int = 1) -> None:
         if not settings.files:
             raise ConfigError("there is no clip to learn on; give one with --file")
-        self.settings = settings
-        self.envs = [self._make_env(file) for file in settings.files]
+        self.settings, self.seed, self.jobs = settings, seed, jobs
+        self.envs = [episode.make_environment(settings, file) for file in settings.files]
         _check_alike(self.envs, settings.files)
         self.normalisation = _shared_normalisation(self.envs)
         if self.normalisation is not None:
@@ -130,9 +160,12 @@ class SuperblockTrainer:
         # Evaluations fall into the middle of training episodes, so they have environments of their own.
         self.judges = [env.twin() for env in self.envs]
         self.frames = sum(env.clip.frame_count for env in self.envs)
-        self.levels: tuple[float, ...] = ()
-        venv = vectorise([self._for_learner(env) for env in self.envs])
-        self.model = make_learner(settings.learner, venv, frames=self.frames // len(self.envs), seed=seed)
+        seen = [episode.for_learner(env, settings) for env in self.envs[: 1 if settings.rollout else None]]
+        steps = self.frames // len(self.envs) * (settings.rollout or 1)
+        episodes = self._played if settings.rollout else None
+        self.model = make_learner(settings.learner, vectorise(seen), frames=steps, seed=seed, episodes=episodes)
+        levels = seen[0].bin_centers[0] if isinstance(seen[0], DiscretizeAction) else ()
+        self.levels = tuple(float(level) for level in levels)
         self.judge_seed = seed_for(seed, "evaluation")
 
     @property
@@ -173,7 +206,8 @@ class SuperblockTrainer:
 
     def train(self) -> Figures:
         """Learn to the end, evaluate, and save what was learned; raises `Interrupted` after Ctrl+C or SIGTERM."""
-        self.training.learn(self.total_steps)
+        with executor(self.jobs, restarts=2) as self.work:
+            self.training.learn(self.total_steps)
         figures = self.training.assess()
         self._save_model("final")
         self._save_streams("final", self.judges)
@@ -182,34 +216,25 @@ class SuperblockTrainer:
     def save_interrupted(self) -> list[str]:
         """Save the model as it is and the last complete streams; returns what could not be saved, and why."""
         self._save_model("interrupted")
-        return self._save_streams("interrupted", self.envs)
+        return self._save_streams("interrupted", self.judges if self.settings.rollout else self.envs)
 
     def close(self) -> None:
         for env in (*self.envs, *self.judges):
             env.close()
+        episode.forget_environments()
 
-    def _make_env(self, file: str) -> SuperblockQpEnv:
-        chosen = self.settings
-        return SuperblockQpEnv(
-            file,
-            lambda_rd=chosen.lambda_rd,
-            state=chosen.state,
-            reward=chosen.reward,
-            encoder=chosen.encoder,
-            max_frames=chosen.max_frames,
-            action=chosen.action,
-            target_kbps=chosen.target_kbps,
-            weights=chosen.weights,
-            normalise=chosen.normalise,
-        )
-
-    def _for_learner(self, env: SuperblockQpEnv) -> Any:
-        """The environment with actions that the algorithm can choose among."""
-        if self.settings.algorithm != "dqn" or not isinstance(env.action_space, spaces.Box):
-            return env
-        stepped = DiscretizeAction(env, LEVELS, multidiscrete=True)
-        self.levels = tuple(float(level) for level in stepped.bin_centers[0])
-        return stepped
+    def _played(self, actor: PolicyActor, first: int) -> Iterator[Trajectory]:
+        """The next episodes, each of the next clip, played with the policy as it is."""
+        for env in self.envs:
+            episode.share(self.settings, env)
+        last = min(first + self.settings.rollout, self.settings.total_iteration * len(self.envs))
+        clips = list(zip(self.settings.files, self.envs, strict=True))
+        tasks = [
+            EpisodeTask(self.settings, file, env.clip, self.normalisation, self.seed, number, actor)
+            for number in range(first, last)
+            for file, env in [clips[number % len(clips)]]
+        ]
+        yield from self.work.map(episode.play, tasks, name=lambda task: f"episode {task.number}")
 
     def _note(self, step: int, info: dict[str, Any]) -> None:
         episode, record = info["episode"], info["record"]

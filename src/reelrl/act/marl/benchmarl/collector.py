@@ -3,6 +3,8 @@
 strict       collect 1 ─► learn 1 ─► collect 2 ─► learn 2         every batch by the newest policy
 beside       collect 1 ─► collect 2 ─► collect 3                  engines never wait for the learner; a batch is
                           learn 1   ─► learn 2                    played by the policy before the last update
+
+With `spread` every match is a task of its own, played elsewhere if the command says so (match_tasks).
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from torchrl.envs import TransformedEnv
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from reelrl import seeding
+from reelrl.act.marl.benchmarl.actor_draws import OwnDraws
+from reelrl.act.marl.benchmarl.match_tasks import MatchRollouts, MatchSettings
 from reelrl.act.marl.benchmarl.rollouts import GROUP, NOT_TAUGHT, TAUGHT, CollectedBatch, Rollouts, tensordict_of
 
 if TYPE_CHECKING:
@@ -39,14 +43,17 @@ class MatchCollector:
         self._device = torch.device(config.sampling_device)
         self._matches = config.n_envs_per_worker(on_policy)
         self._steps = -(-config.collected_frames_per_batch(on_policy) // self._matches)
-        self._rollouts: Rollouts | None = None
+        self._rollouts: Rollouts | MatchRollouts | None = None
         self._thread = ThreadPoolExecutor(1, "collector")
         self._under_way: Future[CollectedBatch] | None = None
         policy = experiment.policy
         elsewhere = any(parameter.device != self._device for parameter in policy.parameters())
         self._source = policy
         self._policy = copy.deepcopy(policy).to(self._device) if self._beside or elsewhere else policy
-        self._draws = OwnDraws(self._policy, experiment.seed, self._device) if self._beside else None
+        self._draws: OwnDraws | None = None
+        if self._beside or settings.spread:
+            actor = self._policy[0].module[0]
+            self._draws = OwnDraws(actor, seeding.seed_for(experiment.seed, "actions"), self._device)
         self._draws_begun: Tensor | None = None
 
     def __iter__(self) -> Iterator[TensorDictBase]:
@@ -70,14 +77,14 @@ class MatchCollector:
     def shutdown(self, **_: Any) -> None:
         """End the matches, in the middle of a batch if need be. A second call does nothing."""
         if self._rollouts is not None:
-            self._rollouts.stopped = True
+            self._rollouts.stop()
             self._thread.shutdown(wait=True)
             self._rollouts.close()
 
     def _next(self) -> TensorDictBase:
         experiment = self._experiment
         if not self._beside:
-            batch = self._ready().collect(self._act)
+            batch = self._ready().collect(self._draws or self._act)  # type: ignore[arg-type]
         else:
             batch = (self._under_way or self._submit()).result()
             last = experiment.n_iters_performed + 1 >= experiment.config.get_max_n_iters(True)
@@ -93,9 +100,9 @@ class MatchCollector:
         rollouts = self._ready()
         self._take_weights()
         self._draws_begun = self._draws.state() if self._draws else None
-        return self._thread.submit(rollouts.collect, self._draws or self._act)
+        return self._thread.submit(rollouts.collect, self._draws)  # type: ignore[arg-type]
 
-    def _ready(self) -> Rollouts:
+    def _ready(self) -> Rollouts | MatchRollouts:
         """The matches for another batch: other ones when the teacher has gone."""
         taught = self._experiment.on_policy and self._begun < self._experiment.imitation.steps
         self._begun += self._matches * self._steps
@@ -110,18 +117,22 @@ class MatchCollector:
             for mine, theirs in zip(self._policy.parameters(), self._source.parameters(), strict=True):
                 mine.copy_(theirs)
 
-    def _start(self, taught: bool) -> Rollouts:
+    def _start(self, taught: bool) -> Rollouts | MatchRollouts:
         experiment = self._experiment
         task = experiment.task
+        # From 1: BenchMARL looks at a match 0 that it never plays, and a seed means the same matches here.
+        seeds = [seeding.seed_for(experiment.seed, "match", number) for number in range(1, self._matches + 1)]
+        if self._settings.spread:
+            shared = (self._steps, task.video_key, experiment.frames is not None, taught)
+            matches = [MatchSettings(task.settings, seed, *shared) for seed in seeds]
+            return MatchRollouts(matches, experiment.jobs, self._device)
         env = experiment.test_env
         while isinstance(env, TransformedEnv):
             env = env.base_env
         transforms = task.get_env_transforms(env)
-        # From 1: BenchMARL looks at a match 0 that it never plays, and a seed means the same matches here.
-        numbers = range(1, self._matches + 1)
         return Rollouts(
             task.settings,
-            [seeding.seed_for(experiment.seed, "match", number) for number in numbers],
+            seeds,
             self._steps,
             video_key=task.video_key,
             groups=self._settings.groups,
@@ -143,26 +154,3 @@ class MatchCollector:
             answer = self._policy(tensordict_of(known))[GROUP]
         wanted = {name: answer.get(name, None) for name in ("action", "log_prob", "logits")}
         return {name: value for name, value in wanted.items() if value is not None}
-
-
-class OwnDraws:
-    """The actor of PPO with chance of its own: the learner beside it draws too, and who is first is nobody's plan."""
-
-    def __init__(self, policy: Any, seed: int, device: torch.device) -> None:
-        self._actor = policy[0].module[0]
-        self._generator = torch.Generator(device).manual_seed(seeding.seed_for(seed, "actions"))
-        self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-
-    def state(self) -> Tensor:
-        return self._generator.get_state()
-
-    def restore(self, state: Tensor) -> None:
-        self._generator.set_state(state.cpu())
-
-    @torch.no_grad()
-    def __call__(self, known: Known) -> dict[str, Tensor]:
-        with torch.cuda.stream(self._stream):  # of its own, so as not to wait for what the learner has asked of the GPU
-            scores = self._actor.scores(known).log_softmax(-1)
-            flat = torch.multinomial(scores.flatten(0, -2).exp(), 1, generator=self._generator)
-            action = flat.reshape(scores.shape[:-1])
-            return {"action": action, "log_prob": scores.gather(-1, action[..., None])[..., 0]}

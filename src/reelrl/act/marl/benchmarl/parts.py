@@ -14,7 +14,7 @@ from benchmarl.models import model_config_registry
 from reelrl.act.marl import yaml_files
 from reelrl.act.marl.benchmarl import register
 from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
-from reelrl.act.marl.settings import require_pupil, require_trainable_encoder, shared_frozen_encoder
+from reelrl.act.marl.settings import require_actor, require_pupil, require_trainable_encoder, shared_frozen_encoder
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
@@ -35,6 +35,8 @@ class Parts:
             require_trainable_encoder(settings)
         if settings.imitation.steps:
             require_pupil(settings)
+        if settings.collection.spread:
+            require_actor(settings)
         shared = shared_frozen_encoder(settings) if encode_at_collection else None
         if shared is not None and settings.task.get("frozen_encoder") is None:
             settings = replace(settings, task={**settings.task, "frozen_encoder": shared})

@@ -67,7 +67,7 @@ class Rollouts:
     """Plays N matches, `steps` at a time, in `groups` of them that take turns.
 
     With `rows_only` a batch has rows of frames for video; with an `encoder` the embeddings in its place. With `taught`
-    it also has what the oracle would do, which knows everybody's place.
+    it also has what the oracle would do, which knows everybody's place. `episode` is that of `MatchBatch`.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Rollouts:
         encoder: EncodeVideo | None,
         device: Any,
         taught: bool = False,
+        episode: int | None = None,
     ) -> None:
         self.settings, self.steps, self.device = settings, steps, device
         self._stack, self._count = settings.frame_stack, len(seeds)
@@ -89,33 +90,43 @@ class Rollouts:
         self._rows_only, self._encoder, self.taught = rows_only, encoder, taught
         slots = self._stack + steps
         self._batch = MatchBatch(
-            settings.match_config(), seeds, slots=slots, max_steps=settings.max_steps, sightings=taught
+            settings.match_config(),
+            seeds,
+            slots=slots,
+            max_steps=settings.max_steps,
+            sightings=taught,
+            episode=episode,
         )
         self._teachers = [OracleRule(settings.num_players, settings.config_path) for _ in seeds] if taught else []
         self._pictures = self._batch.memory.pictures
         self._pictures[: self._stack] = self._pictures[0]  # the first frame is repeated
         self._first_row = np.zeros(self._count, int)  # of each match's episode
         self._returns = np.zeros(self._count)
-        self._places = [list(part) for part in np.array_split(range(self._count), min(groups, self._count))]
+        self._places = [part.tolist() for part in np.array_split(range(self._count), min(groups, self._count))]
         self._seen = [self._look(places, 0, None) for places in self._places]
-        self.stopped = False
+        self._stopped = False
 
-    def collect(self, policy: PlayersPolicy) -> CollectedBatch:
-        """The next steps of every match."""
-        record = _Record(self._count, self.steps, self.settings.num_players)
+    def collect(self, policy: PlayersPolicy, steps: int = 0) -> CollectedBatch:
+        """The next steps of every match; fewer than usual where a number is given."""
+        steps = steps or self.steps
+        record = _Record(self._count, steps, self.settings.num_players)
         extra: list[NDArray[np.uint8]] = []  # last pictures of episodes, whose slots go to the first of the next ones
-        for step in range(self.steps):
+        for step in range(steps):
             for group, places in enumerate(self._places):
                 if step:
                     self._finish(group, places, step - 1, record, extra)
-                if self.stopped:
+                if self._stopped:
                     raise InterruptedError("the collection was stopped")
                 self._start(group, places, step, policy, record)
         for group, places in enumerate(self._places):
-            self._finish(group, places, self.steps - 1, record, extra)
+            self._finish(group, places, steps - 1, record, extra)
         frames = self._frames(extra) if self._rows_only else None
-        self._wrap_around()
+        self._wrap_around(steps)
         return CollectedBatch(record.tensordict(self.device), frames)
+
+    def stop(self) -> None:
+        """End the batch under way before its next step, with an InterruptedError."""
+        self._stopped = True
 
     def close(self) -> None:
         self._batch.close()
@@ -204,10 +215,10 @@ class Rollouts:
         more = torch.from_numpy(np.stack(extra)) if extra else frames[:0]
         return torch.cat([frames, more])
 
-    def _wrap_around(self) -> None:
+    def _wrap_around(self, steps: int) -> None:
         """What is seen now stands in the first slots, for the next batch."""
         places = list(range(self._count))
-        frames = self._pictures.reshape(-1, *self._pictures.shape[2:])[self._rows(places, self.steps)]
+        frames = self._pictures.reshape(-1, *self._pictures.shape[2:])[self._rows(places, steps)]
         self._pictures[: self._stack] = frames.swapaxes(0, 1)
         self._first_row[:] = 0
 

@@ -40,11 +40,11 @@ STAGE = "doom"
 class DoomExperiment(Experiment):  # type: ignore[misc]
     """BenchMARL's experiment; once it has a `run_folder` it writes there after every iteration."""
 
-    def __init__(self, settings: DoomTraining, seed: int, *, encode_at_collection: bool = True) -> None:
+    def __init__(self, settings: DoomTraining, seed: int, *, encode_at_collection: bool = True, jobs: int = 1) -> None:
         parts = Parts(settings, encode_at_collection=encode_at_collection)
         self.run_folder: Run | None = None
         self.contrastive_weight = settings.contrastive.weight
-        self.collection, self.imitation = settings.collection, settings.imitation
+        self.collection, self.imitation, self.jobs = settings.collection, settings.imitation, jobs
         self.frames: BatchFrames | None = None
         self.saving = Saving()
         self.checkpoint_every = int(parts.experiment.checkpoint_interval)
