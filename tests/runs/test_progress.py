@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -37,10 +38,24 @@ class Clock:
         return self.now_s
 
 
-def test_it_is_quiet_when_nobody_watches() -> None:
+def test_what_is_over_soon_is_quiet_where_there_is_no_terminal() -> None:
     out = io.StringIO()
     assert list(track(range(5), "encode", out=out)) == [0, 1, 2, 3, 4]
     assert out.getvalue() == ""
+
+
+def test_in_a_pipe_long_work_leaves_lines_at_growing_distances() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Progress("encode", 36_000, unit="clips", out=out, clock=clock) as progress:
+        for _ in range(36_000):
+            clock.now_s += 1.0
+            progress.update()
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "encode    0%   15 / 36 000 clips   1.0 clips/s   10 h 00 min left"
+    done = [int(line.split("%")[1].split("/")[0].replace(" ", "")) for line in lines]
+    assert done[1] - done[0] == 15
+    assert max(after - before for before, after in pairwise(done)) < 3600
+    assert len(lines) < 80
 
 
 def test_a_bar_shows_share_rate_time_left_and_figures() -> None:

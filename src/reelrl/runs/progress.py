@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, JSON lines for programs; elsewhere nothing, or a line now and then.
+"""How far a long job is: a bar on a terminal, elsewhere a line now and then, or JSON lines for programs.
 
 for clip in track(clips, "encode"): ...
 
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T")
-Mode = Literal["auto", "auto-lines", "bar", "lines", "json", "off"]
+Mode = Literal["auto", "bar", "lines", "json", "off"]
 
 # Redraws per second at most; an update in between costs one look at the clock.
 _PERIOD_S: dict[str, float] = {"bar": 0.1, "lines": 15.0, "json": 1.0, "off": math.inf}
+# Of lines: later ones come after a share of what has passed, so that the log of a day is no longer than a page.
+_SHARE = 0.1
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _WIDTH = 20
 
@@ -34,7 +36,7 @@ _WIDTH = 20
 class Progress:
     """Counts `update`s and shows them on stderr.
 
-    "auto" draws a bar on a terminal and is silent elsewhere; "auto-lines" writes a line there every 15 s.
+    "auto" draws a bar on a terminal; elsewhere it writes a line after 15 s, and others at growing distances.
     """
 
     def __init__(
@@ -66,7 +68,8 @@ class Progress:
             self.figures.update(figures)
         now_s = self._clock()
         if now_s >= self._next_s:
-            self._next_s = now_s + self._period_s
+            pause_s = (now_s - self._start_s) * _SHARE if self._mode == "lines" else 0.0
+            self._next_s = now_s + max(self._period_s, pause_s)
             self._show(now_s)
 
     def close(self) -> None:
@@ -174,9 +177,9 @@ def spaced(number: float) -> str:
 
 
 def _choose(mode: Mode, out: TextIO) -> str:
-    if mode not in ("auto", "auto-lines"):
+    if mode != "auto":
         return mode
-    return "bar" if out.isatty() else "lines" if mode == "auto-lines" else "off"
+    return "bar" if out.isatty() else "lines"
 
 
 def _figure(value: object) -> str:

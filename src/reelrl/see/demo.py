@@ -79,7 +79,7 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has 
 def watch(source: str, seed: int, frames: int, shown: Sequence[int]) -> Watched:
     """Learn from the first `frames` frames of a source."""
     model, scores, rows, guesses = StreamingAutoEncoder(), StreamScores(FRAME_SIZE), [], []
-    with FrameSource(source, seed) as feed, Progress("see", frames, unit="frames", mode="auto-lines") as progress:
+    with FrameSource(source, seed) as feed, Progress("see", frames, unit="frames") as progress:
         for number, frame in enumerate(feed, 1):
             result = model.learn(frame.pixels, reset=frame.cut)
             rows.append(scores(result.frame, result.reconstruction))

@@ -143,8 +143,8 @@ class Report:
 
     def __init__(self, total: int, *, unit: str, label: str = "train", mode: Mode = "auto") -> None:
         self.total, self.unit = total, unit
-        self.progress = Progress(label, unit=unit, mode=mode)
         self.by_lines = not sys.stderr.isatty()
+        self.progress = Progress(label, unit=unit, mode="off" if self.by_lines else mode)
         self.begin(0)
 
     def begin(self, done: int) -> None:

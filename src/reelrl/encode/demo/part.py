@@ -41,7 +41,7 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:
 def _measure(clip: Clip) -> tuple[Motion, list[Trial]]:
     motion = demo.find_motion(clip)
     total = len(demo.NAMES) * demo.ENCODES * clip.frame_count
-    with Progress("encode", total, unit="frames", mode="auto-lines") as progress:
+    with Progress("encode", total, unit="frames") as progress:
         trials = [
             demo.measure(backend, clip, motion, lambda name, frames: progress.update(frames, encoder=name))
             for backend in demo.NAMES

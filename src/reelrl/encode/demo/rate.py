@@ -64,7 +64,7 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has 
 
 def measure(clip: Clip) -> list[RateTrial]:
     plan = MiniGopEvaluationPlan()
-    with Progress("rate", 2 + len(MODES), unit="encodes", mode="auto-lines") as progress:
+    with Progress("rate", 2 + len(MODES), unit="encodes") as progress:
         kbps = round(crf_encode(clip, plan.settings, QP).kbps)
         progress.update()
         trials = []

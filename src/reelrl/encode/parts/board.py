@@ -124,7 +124,7 @@ def shown_board(label: str, parts: Sequence[VideoPart], fps: float | None = None
     """A board with a place for each part, whose totals are shown; with `fps` also the bitrate so far."""
     total = sum(part.frames for part in parts)
     with (
-        Progress(label, total, unit="frames", mode="auto-lines") as progress,
+        Progress(label, total, unit="frames") as progress,
         TemporaryDirectory(prefix="reelrl-") as folder,
     ):
         board, done = ProgressBoard(Path(folder) / "board", len(parts)), threading.Event()

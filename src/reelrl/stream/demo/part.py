@@ -24,7 +24,7 @@ FILM = "three-viewers.mp4"
 def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has a clip of its own
     site = writable_folder(folder / "stream")
     segments = demo.segment_count()
-    with Progress("ladder", segments * len(demo.SETTINGS.kbps), unit="segments", mode="auto-lines") as progress:
+    with Progress("ladder", segments * len(demo.SETTINGS.kbps), unit="segments") as progress:
         ladder = demo.make_site(site, demo.CLIP, demo.SETTINGS, progress.update)
     trace = demo.bad_link(ladder)
     link = demo.save_link(trace, site)
