@@ -14,28 +14,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reelrl.act import VizDoomCoopParallelEnv, VZCoopConfig
+from reelrl.act.doom.saved_teams import open_team, task_env
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.doom.teams import (
-    BLIND_RULES,
-    AlteredViews,
-    BlindTeam,
-    OracleTeam,
-    RandomTeam,
-    Team,
-    TrainedTeam,
-    make_env,
-    settings_of,
-)
+from reelrl.act.doom.teams import BLIND_RULES, AlteredViews, BlindTeam, OracleTeam, RandomTeam, Team
 from reelrl.parallel import executor
 from reelrl.report.intervals import Interval, mean_interval, seeds_interval
-from reelrl.runs.folder import RunFolder
 
 SCENARIOS = ("bystanders", "hiders", "gate")
 CHANCE, ORACLE, ALONE = "chance", "oracle", "oracle, alone"
@@ -90,9 +80,8 @@ def _env(name: str, players: int, *, sightings: bool) -> VizDoomCoopParallelEnv:
 
 
 def _run_env(folder: str) -> VizDoomCoopParallelEnv:
-    settings = settings_of(RunFolder(folder))
-    rewards = asdict(scenario.OURS[settings.task["config_path"]].REWARDS)
-    return make_env(replace(settings, task={**settings.task, "rewards": rewards}))
+    task = open_team(folder).task
+    return task_env({**task, "rewards": asdict(scenario.OURS[task["config_path"]].REWARDS)})
 
 
 def _team(task: Task, env: VizDoomCoopParallelEnv) -> Team:
@@ -105,7 +94,7 @@ def _team(task: Task, env: VizDoomCoopParallelEnv) -> Team:
     import torch
 
     torch.set_num_threads(1)
-    team = TrainedTeam(RunFolder(task.team))
+    team = open_team(task.team).team()
     return AlteredViews(team, task.view) if task.view else team
 
 
@@ -113,7 +102,7 @@ def tasks_of(args: argparse.Namespace) -> list[Task]:
     rules = [CHANCE, *BLIND_RULES, ORACLE, ALONE]
     tasks = [Task(name, rule, "", args.episodes, args.seed) for name in args.scenarios for rule in rules]
     for number, folder in enumerate(args.runs):
-        name = settings_of(RunFolder(folder)).task["config_path"]
+        name = open_team(folder).task["config_path"]
         tasks += [Task(name, folder, view, args.episodes, args.seed + 1 + number) for view in VIEWS]
     return tasks
 

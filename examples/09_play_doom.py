@@ -55,6 +55,6 @@ def train(folder):
 if __name__ == "__main__":
     look_around()
     run = train(Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "runs")
-    played = play_all(run, [*BASELINES, str(run.folder)], MATCHES, seed=0)  # all teams in the same matches
+    played = play_all(str(run.folder), [*BASELINES, str(run.folder)], MATCHES, seed=0)  # all teams in the same matches
     for row in summarise(played, [str(run.folder)]):
         print(f"{Path(row.team).name:<16} return {row.returns}   above chance {row.above_chance or ''}")

@@ -154,3 +154,17 @@ def test_a_teacher_is_there_for_the_steps_that_were_asked_and_then_gone() -> Non
     made.experiment.learn()
     assert [(batch[GROUP, "taught"] >= 0).all().item() for batch in made.batches] == [True, True, False]
     assert ["train/player/loss_imitation" in each for each in figures] == [True, True, False]
+    assert ["train/player/loss_objective" in each for each in figures] == [False, False, True], "PPO waits meanwhile"
+
+
+def test_a_teacher_plays_some_matches_itself_at_first_and_all_are_learned_from() -> None:
+    settings = training(max_n_frames=64)
+    task = {**settings.task, "config_path": "bystanders"}
+    imitation = ImitationSettings(steps=64, shown=0.5, memory_steps=40)
+    made = Batches(DoomExperiment, replace(settings, task=task, imitation=imitation))
+    kept: list[int] = []
+    made.experiment.on_iteration = lambda experiment: kept.append(len(experiment.teaching.lessons))
+    made.experiment.learn()
+    same = [(batch[GROUP, "taught"] == batch[GROUP, "action"]).flatten(1).all(1).tolist() for batch in made.batches]
+    assert same == [[True, True], [True, False], [False, False], [False, False]]
+    assert kept == [1, 2, 2, 2], "of 16 steps each, 40 at most"

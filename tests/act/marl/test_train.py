@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from reelrl.act.doom.teams import BlindTeam, RandomTeam, TrainedTeam, make_env, play
+from reelrl.act.doom.saved_teams import TrainedTeam, open_team
+from reelrl.act.doom.teams import BlindTeam, RandomTeam, play
 from reelrl.act.marl import settings as doom_training
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING
 from reelrl.act.marl.benchmarl.models import AgentVideoReader
@@ -54,7 +55,8 @@ def test_a_run_has_figures_episodes_a_film_and_checkpoints(trained: tuple[DoomEx
     assert "eval/reward/episode_reward_mean" in metrics[0]
     assert len(list(run.episodes())) == 3  # 24 steps, 8 an episode
     assert [path.name for path in run.checkpoints.all()] == ["00001-step-12", "00002-step-24"]
-    assert {path.name for path in run.artifacts.iterdir()} == {"evaluation-00000012.mp4", "evaluation-00000024.mp4"}
+    films = {"evaluation-00000012.mp4", "evaluation-00000024.mp4"}
+    assert {path.name for path in run.artifacts.iterdir()} == {*films, "team.safetensors"}
 
 
 def test_a_film_shows_all_views(trained: tuple[DoomExperiment, Path]) -> None:
@@ -141,11 +143,19 @@ def test_a_frozen_encoder_trains_on_embeddings_without_video(tmp_path: Path) -> 
     TrainedTeam(RunFolder(folder))  # and its players can be had back
 
 
+def test_a_team_in_its_own_file_scores_actions_as_the_actor_does(trained: tuple[DoomExperiment, Path]) -> None:
+    experiment, folder = trained
+    saved = open_team(folder)
+    views = torch.randint(0, 256, experiment.observation_spec["player", "observation"].shape, dtype=torch.uint8)
+    with torch.no_grad():
+        assert torch.equal(saved.net(views), experiment.policy[0].module[0].scores({("player", "observation"): views}))
+
+
 def test_teams_play_the_same_match(trained: tuple[DoomExperiment, Path]) -> None:
     run = RunFolder(trained[1])
-    env = make_env(run.settings(doom_training.DoomTraining))
+    env = open_team(run.folder).make_env()
     try:
-        team = TrainedTeam(run)
+        team = open_team(run.folder).team()
         episodes = [play(env, each, seed=3) for each in (team, team, RandomTeam(), BlindTeam("sweep"))]
     finally:
         env.close()
@@ -156,7 +166,7 @@ def test_teams_play_the_same_match(trained: tuple[DoomExperiment, Path]) -> None
 @pytest.mark.long
 def test_matches_are_the_same_in_one_process_and_in_two(trained: tuple[DoomExperiment, Path]) -> None:
     run = RunFolder(trained[1])
-    one, two = (play_all(run, [*BASELINES, str(run.folder)], 2, seed=5, jobs=jobs) for jobs in (1, 2))
+    one, two = (play_all(str(run.folder), [*BASELINES, str(run.folder)], 2, seed=5, jobs=jobs) for jobs in (1, 2))
     assert one == two
     assert [[match.steps for match in played] for played in one.values()] == [[8, 8]] * 3
     for matches in zip(*one.values(), strict=True):

@@ -1,4 +1,4 @@
-"""A rule that knows where everybody is: how well a scenario can be played, and a teacher for those who only see.
+"""A rule that knows where everybody is: how well a scenario can be played.
 
 Each player goes for the intruder that takes the least turning, shoots when it is in line and no bystander stands before
 it, and walks towards one that a wall hides. Where the scenario has a gate, the first player works the switch.
@@ -16,7 +16,7 @@ from reelrl.act.doom.shared_memory import BYSTANDER, COLUMN, ENEMY, ENEMY_ON_SCR
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NO_OP, _FORWARD, _LEFT, _RIGHT, _STRAFE_LEFT, _STRAFE_RIGHT, _ATTACK, _USE = range(len(ACTIONS))
+_NO_OP, FORWARD, LEFT, _RIGHT, _STRAFE_LEFT, _STRAFE_RIGHT, _ATTACK, _USE = range(len(ACTIONS))
 _X, _Y, _ANGLE = (COLUMN[name] for name in ("POSITION_X", "POSITION_Y", "ANGLE"))
 _AIM_UNITS, _BESIDE_UNITS = 21.0, 34.0  # from a figure's middle: met, surely missed
 _FAR_UNITS = 280.0  # a turn of one step may leave a figure that is farther on either side of the line
@@ -31,7 +31,7 @@ class OracleRule:
     def __init__(self, players: int, scenario: str) -> None:
         self._players = players
         self._gate = scenario == "gate"
-        # Where nothing hides anybody, turning round finds somebody; a pupil can learn that, and not where to turn.
+        # Where nothing hides anybody, turning round finds somebody.
         self._turns = scenario == "bystanders"
         self.reset()
 
@@ -68,8 +68,8 @@ class OracleRule:
         if not len(enemies) or self._gate:
             return _NO_OP
         if self._turns:
-            return _LEFT
-        return self._walk(player, here, angle, enemies)
+            return LEFT
+        return self._search(player, here, angle, enemies)
 
     def _aim(
         self, here: NDArray[np.float64], angle: float, seen: NDArray[np.float64], bystanders: NDArray[np.float64]
@@ -81,12 +81,13 @@ class OracleRule:
         nearest = int(np.abs(off).argmin())
         distance = float(np.linalg.norm(clear[nearest] - here))
         if not self._gate and distance > _FAR_UNITS and abs(off[nearest]) < _WALK_DEGREES:
-            return _FORWARD
+            return FORWARD
         if distance * abs(np.sin(np.radians(off[nearest]))) < _AIM_UNITS and abs(off[nearest]) < 90:
             return _ATTACK
-        return _LEFT if off[nearest] > 0 else _RIGHT
+        return LEFT if off[nearest] > 0 else _RIGHT
 
-    def _walk(self, player: int, here: NDArray[np.float64], angle: float, enemies: NDArray[np.float64]) -> int:
+    def _search(self, player: int, here: NDArray[np.float64], angle: float, enemies: NDArray[np.float64]) -> int:
+        """When no enemy is on the screen: towards one that a wall hides."""
         # Players share the work: the second goes for the enemy that is second nearest, where there is one.
         order = np.argsort(np.linalg.norm(enemies - here, axis=1))
         target = enemies[order[min(player % 2, len(order) - 1)]]
@@ -96,11 +97,11 @@ class OracleRule:
         off = _bearing(here, angle, target)
         if abs(off) > _WALK_DEGREES:
             self._where[player] = np.inf
-            return _LEFT if off > 0 else _RIGHT
+            return LEFT if off > 0 else _RIGHT
         if np.abs(self._where[player] - here).max() < _STUCK_UNITS:
             self._sidesteps[player] = _SIDESTEPS
         self._where[player] = here
-        return _FORWARD
+        return FORWARD
 
 
 def _bearing(here: NDArray[np.float64], angle: float, there: NDArray[np.float64]) -> float:

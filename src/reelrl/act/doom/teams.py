@@ -1,4 +1,4 @@
-"""Who plays: a trained team, one that acts by chance, one that follows a simple rule; and whole episodes of them."""
+"""Who plays: by chance, by a simple rule, by all that is true, or by other views; and whole episodes of any team."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ import numpy as np
 from reelrl import seeding
 from reelrl.act.doom.env import ACTIONS
 from reelrl.act.doom.oracle import OracleRule
-from reelrl.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from reelrl.act.doom.env import VizDoomCoopParallelEnv
-    from reelrl.act.marl.settings import DoomTraining
-    from reelrl.runs.checkpoints import Checkpoint
-    from reelrl.runs.folder import RunFolder
 
 
 class Team(Protocol):
@@ -95,41 +91,6 @@ class AlteredViews:
         return self._team.act(dict(zip(observations, shown, strict=True)))
 
 
-class TrainedTeam:
-    """The players of a run, as its last checkpoint has them; `greedy` ones take the best action instead of drawing."""
-
-    def __init__(self, run: RunFolder, *, greedy: bool = False) -> None:
-        from reelrl.act.marl.benchmarl.train import DoomExperiment
-        from reelrl.act.marl.settings import on_cpu
-
-        checkpoint = require_checkpoint(run)
-        # Encoders that are frozen are the model's own here: nobody collects.
-        experiment = DoomExperiment(on_cpu(settings_of(run)), run.seed, encode_at_collection=False)
-        try:
-            experiment.restore(checkpoint)
-            self._policy = experiment.policy.eval()
-            self._spec = experiment.observation_spec
-        finally:
-            experiment.close()
-        self._greedy, self.step = greedy, checkpoint.step
-
-    def reset(self, seed: int) -> None:
-        import torch
-
-        torch.manual_seed(seeding.seed_for(seed, "trained team"))
-
-    def act(self, observations: Mapping[str, Any]) -> dict[str, int]:
-        import torch
-        from tensordict import TensorDict
-        from torchrl.envs.utils import ExplorationType, set_exploration_type
-
-        seen = _stacked(list(observations.values()))
-        how = ExplorationType.DETERMINISTIC if self._greedy else ExplorationType.RANDOM
-        with torch.no_grad(), set_exploration_type(how):
-            answer = self._policy(TensorDict({"player": TensorDict({"observation": seen}, [len(observations)])}, []))
-        return dict(zip(observations, answer["player", "action"].tolist(), strict=True))
-
-
 @dataclass(frozen=True)
 class PlayedEpisode:
     """How one went: the sum of the team's rewards, steps, and the last infos' counters summed over players."""
@@ -157,40 +118,5 @@ def play(
     return PlayedEpisode(seed, reward, steps, kills, sum(info["deaths"] for info in infos.values()))
 
 
-def settings_of(run: RunFolder) -> DoomTraining:
-    """A run's settings, if it is one of Doom."""
-    from reelrl.act.marl.settings import DoomTraining
-
-    if run.stage != "doom":
-        raise ConfigError(f"{run.folder} is a run of `reel train {run.stage}`; give one of `reel train doom`")
-    return run.settings(DoomTraining)
-
-
-def require_checkpoint(run: RunFolder) -> Checkpoint:
-    """A run's last checkpoint, which it must have for its team to play."""
-    checkpoint = run.checkpoints.latest()
-    if checkpoint is None:
-        raise RunError(f"{run.folder} has no checkpoint yet; train it further")
-    return checkpoint
-
-
-def make_env(settings: DoomTraining, *, sightings: bool = False) -> VizDoomCoopParallelEnv:
-    """The match of a training, without BenchMARL around it."""
-    from reelrl.act.marl.task_config import DoomTaskConfig
-    from reelrl.settings import config
-
-    return config.from_mapping(DoomTaskConfig, settings.task, foreign=True).make_env(sightings=sightings)
-
-
 def _black(view: Any) -> Any:
     return {**view, "video": np.zeros_like(view["video"])} if isinstance(view, dict) else np.zeros_like(view)
-
-
-def _stacked(seen: list[Any]) -> Any:
-    import torch
-    from tensordict import TensorDict
-
-    if isinstance(seen[0], dict):
-        parts = {name: torch.from_numpy(np.stack([each[name] for each in seen])) for name in seen[0]}
-        return TensorDict(parts, [len(seen)])
-    return torch.from_numpy(np.stack(seen))

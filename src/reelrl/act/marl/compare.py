@@ -59,7 +59,8 @@ class TrainingTask:
 
 def play(runs: Runs, episodes: int, seed: int, jobs: int = 1) -> dict[str, list[PlayedEpisode]]:
     """Episodes of every trained team, by the folder of its run, all in the same matches."""
-    return play_all(next(iter(runs.values())), [str(run.folder) for run in runs.values()], episodes, seed, jobs=jobs)
+    folders = [str(run.folder) for run in runs.values()]
+    return play_all(folders[0], folders, episodes, seed, jobs=jobs)
 
 
 def compare(weights: Sequence[float], runs: Runs, played: Mapping[str, Sequence[PlayedEpisode]]) -> dict[str, Any]:

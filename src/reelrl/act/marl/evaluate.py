@@ -1,7 +1,7 @@
 """Teams in the same matches: who earns what, match by match, and what that says.
 
-played = play_all(run, [CHANCE, SWEEP, str(run.folder)], episodes=10, seed=0)
-rows = summarise(played, [str(run.folder)])
+played = play_all("runs/0007", [CHANCE, SWEEP, "runs/0007"], episodes=10, seed=0)
+rows = summarise(played, ["runs/0007"])
 write_records(folder, played, rows, facts)
 """
 
@@ -14,22 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl import seeding
+from reelrl.act.doom.saved_teams import open_team
 from reelrl.act.doom.scenarios import find as scenario
-from reelrl.act.doom.teams import (
-    BLIND_RULES,
-    AlteredViews,
-    BlindTeam,
-    OracleTeam,
-    RandomTeam,
-    TrainedTeam,
-    make_env,
-    play,
-    settings_of,
-)
+from reelrl.act.doom.teams import BLIND_RULES, AlteredViews, BlindTeam, OracleTeam, RandomTeam, play
 from reelrl.parallel import executor
 from reelrl.report import records
 from reelrl.report.intervals import Interval, mean_interval, paired_interval
-from reelrl.runs.folder import RunFolder
 from reelrl.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -52,7 +42,7 @@ def baselines_of(scenario_name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class MatchTask:
-    """One match of one team: a baseline's name or the folder of a run. `match_of` is the run whose match it is."""
+    """One match of one team: a baseline's name, or a trained one. `match_of` is the trained one whose match it is."""
 
     match_of: str
     team: str
@@ -82,12 +72,12 @@ class TeamRow:
 
 
 def play_all(
-    match_of: RunFolder, teams: Sequence[str], episodes: int, seed: int, *, greedy: bool = False, jobs: int = 1
+    match_of: str, teams: Sequence[str], episodes: int, seed: int, *, greedy: bool = False, jobs: int = 1
 ) -> dict[str, list[PlayedEpisode]]:
-    """Episodes of every team, all in the same matches: those of the run `match_of`."""
+    """Episodes of every team, all in the same matches: those that the trained team `match_of` was trained in."""
     seeds = [seeding.seed_for(seed, "evaluation", number) for number in range(episodes)]
     # Match by match, not team by team: what is broken off half-way has compared everybody on the matches it has.
-    tasks = [MatchTask(str(match_of.folder), team, each, greedy) for each in seeds for team in teams]
+    tasks = [MatchTask(match_of, team, each, greedy) for each in seeds for team in teams]
     played: dict[str, list[PlayedEpisode]] = {team: [] for team in teams}
     try:
         with executor(jobs) as work, Progress("play", len(tasks), unit="matches") as progress:
@@ -106,7 +96,7 @@ def play_match(task: MatchTask) -> PlayedEpisode:
 
     # One thread: more add up in another order, and a last bit that differs can tip a draw.
     use_device("cpu", threads=1)
-    env = make_env(settings_of(RunFolder(task.match_of)), sightings=task.team == ORACLE)
+    env = open_team(task.match_of).make_env(sightings=task.team == ORACLE)
     try:
         team = OracleTeam(env) if task.team == ORACLE else _team(task.team, task.greedy)
         return play(env, team, task.seed)
@@ -124,7 +114,7 @@ def _team(name: str, greedy: bool) -> Team:
     for ending in (BLACK, SWAPPED):
         if name.endswith(ending):
             return AlteredViews(_team(name.removesuffix(ending), greedy), ending[1:])
-    return TrainedTeam(RunFolder(name), greedy=greedy)
+    return open_team(name).team(greedy=greedy)
 
 
 def summarise(played: Mapping[str, Sequence[PlayedEpisode]], trained: Sequence[str]) -> list[TeamRow]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", help="of `reel train doom`")
+    add("run", metavar="RUN", help="of `reel train doom`, a team's file, or a team that ships by name")
     add("-o", "--output", default="match.mp4", metavar="FILE", help="the film (default match.mp4)")
     add("--episodes", type=int, default=1, metavar="N", help="how many episodes to play (default 1)")
     add("--zoom", type=int, default=4, metavar="N", help="pixels of the film for each that a player sees (default 4)")
@@ -29,21 +29,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from reelrl import seeding
-    from reelrl.act.doom.teams import TrainedTeam, make_env, play, settings_of
+    from reelrl.act.doom.saved_teams import open_team
+    from reelrl.act.doom.teams import play
     from reelrl.agents.devices import use_device
     from reelrl.content.write.film import write_film
-    from reelrl.runs.folder import RunFolder
 
     for name in ("episodes", "zoom"):
         if getattr(args, name) < 1:
             raise ConfigError(f"--{name} {getattr(args, name)}: give 1 or more")
     use_device("cpu")
-    folder = RunFolder(args.run)
-    settings = settings_of(folder)
-    team = TrainedTeam(folder, greedy=args.greedy)
-    output.line("team", folder.folder, f"step {team.step}")
+    saved = open_team(args.run)
+    team = saved.team(greedy=args.greedy)
+    output.line("team", saved.name, f"step {saved.step}")
     pictures: list[NDArray] = []  # type: ignore[type-arg]
-    env = make_env(settings)
+    env = saved.make_env()
     try:
         for number in range(args.episodes):
             seed = seeding.seed_for(args.seed, "watch", number)

@@ -2,6 +2,7 @@
 
 reel evaluate doom runs/0007
 reel evaluate doom runs/0007 runs/0008 runs/0009 --episodes 20 --workers 4
+reel evaluate doom gate --ablations                   the team that ships, also with views that are not its own
 
 Every team plays the same seeds. Given several runs (seeds of one training), the trained team's figure is over all of
 their episodes. Intervals are 95 % bootstrap; the last column is the difference from chance on the same matches. Writes
@@ -22,13 +23,18 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from reelrl.act.doom.saved_teams import SavedTeam
     from reelrl.report.intervals import Interval
-    from reelrl.runs.folder import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="runs of `reel train doom` with the same match")
+    add(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="runs of `reel train doom` in the same match, files of teams, or names of teams that ship",
+    )
     add("--episodes", type=int, default=10, metavar="N", help="matches for each team (default 10)")
     add("--ablations", action="store_true", help="also with black views, and with views swapped among the players")
     add("--greedy", action="store_true", help="trained players take the best action, not a draw")
@@ -40,26 +46,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from reelrl.act.doom.teams import require_checkpoint, settings_of
+    from reelrl.act.doom.saved_teams import open_team
     from reelrl.act.marl.evaluate import BLACK, SWAPPED, baselines_of, play_all, summarise, write_records
     from reelrl.act.marl.page import write_page
     from reelrl.report.intervals import LEAST_MATCHES, TOO_FEW
-    from reelrl.runs.folder import RunFolder
     from reelrl.storage.files import writable_folder
 
     if args.episodes < 1:
         raise ConfigError(f"--episodes {args.episodes}: give 1 or more")
-    runs = [RunFolder(path) for path in args.runs]
-    tasks = [settings_of(each).task for each in runs]
+    runs = [open_team(name) for name in args.runs]  # now, not when its turn comes after many matches
+    tasks = [each.task for each in runs]
     if any(task != tasks[0] for task in tasks):
         raise ConfigError("these runs were trained in different matches; compare them one by one")
-    for each in runs:
-        require_checkpoint(each)  # now, not when its turn comes after many matches
     folder = writable_folder(args.out)
-    trained = list(dict.fromkeys(str(each.folder) for each in runs))
+    trained = list(dict.fromkeys(each.name for each in runs))
     teams = [*baselines_of(tasks[0]["config_path"]), *trained]
     teams += [f"{each}{ending}" for each in trained for ending in ((BLACK, SWAPPED) if args.ablations else ())]
-    played = play_all(runs[0], teams, args.episodes, args.seed, greedy=args.greedy, jobs=args.jobs)
+    played = play_all(runs[0].name, teams, args.episodes, args.seed, greedy=args.greedy, jobs=args.jobs)
     rows = summarise(played, trained)
     facts = _facts(args, runs, tasks[0])
     write_records(folder, played, rows, facts)
@@ -73,21 +76,25 @@ def run(args: argparse.Namespace) -> None:
     if args.episodes < LEAST_MATCHES:
         output.line("note", TOO_FEW)
     output.line("page", folder / "index.html", "open it in a browser")
-    output.next_command(f"reel watch doom {runs[0].folder} -o match.mp4")
+    output.next_command(f"reel watch doom {runs[0].name} -o match.mp4")
 
 
-def _facts(args: argparse.Namespace, runs: Sequence[RunFolder], task: dict[str, Any]) -> dict[str, Any]:
+def _facts(args: argparse.Namespace, runs: Sequence[SavedTeam], task: dict[str, Any]) -> dict[str, Any]:
     return {
         "scenario": task["config_path"],
         "players": task["num_players"],
         "matches": args.episodes,
         "steps of a match, at most": task["max_steps"],
         "tics to an action": task["skip"],
-        "trained teams": ", ".join(f"{each.folder} (seed {each.seed})" for each in runs),
+        "trained teams": ", ".join(f"{each.name} ({_origin(each)})" for each in runs),
         "actions": "the best" if args.greedy else "drawn",
         "seed": args.seed,
         "command": shlex.join(["reel", *sys.argv[1:]]),
     }
+
+
+def _origin(team: SavedTeam) -> str:
+    return f"step {team.step}" if team.seed is None else f"seed {team.seed}"
 
 
 def _text(interval: Interval) -> str:

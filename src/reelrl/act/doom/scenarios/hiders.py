@@ -35,10 +35,11 @@ HIDING_PLACES = [(x, y) for x, y in product((_NEAR, SIDE // 2, _FAR), repeat=2) 
 
 def lumps() -> list[wad.Lump]:
     """The scenario's WAD, as lumps."""
-    return figures.lumps(_floors(), list(_things()), bullets=BULLETS, speed=0)
+    return figures.lumps(floors(), list(_things()), bullets=BULLETS, speed=0)
 
 
-def _floors() -> Iterator[Floor]:
+def floors() -> Iterator[Floor]:
+    """All that is not a pillar."""
     for (column, (west, east)), (row, (south, north)) in product(enumerate(pairwise(_CUTS)), repeat=2):
         if (column, row) not in _PILLARS:
             yield Floor(west, south, east, north, "GRAY1", "FLAT5_4")

@@ -104,12 +104,15 @@ class MatchCollector:
 
     def _ready(self) -> Rollouts | MatchRollouts:
         """The matches for another batch: other ones when the teacher has gone."""
-        taught = self._experiment.on_policy and self._begun < self._experiment.imitation.steps
+        imitation = self._experiment.imitation
+        taught = self._experiment.on_policy and self._begun < imitation.steps
+        shown = round(imitation.shown_share(self._begun) * self._matches)
         self._begun += self._matches * self._steps
         if self._rollouts is None or self._rollouts.taught != taught:
             if self._rollouts is not None:
                 self._rollouts.close()
             self._rollouts = self._start(taught)
+        self._rollouts.shown = shown
         return self._rollouts
 
     def _take_weights(self) -> None:

@@ -24,6 +24,13 @@ ROWS = "frame_rows"
 NEXT_ROWS = ("next", ROWS)
 
 
+def stack_rows(frames: Tensor, rows: Tensor) -> Tensor:
+    """Video [..., agents, stack, C, H, W] of rows [..., stack] of single frames [rows, agents, C, H, W]."""
+    found = frames.index_select(0, rows.reshape(-1))
+    found = found.reshape(*rows.shape, *found.shape[1:])
+    return found.transpose(rows.dim() - 1, rows.dim())
+
+
 class BatchFrames:
     """The frames of the batch that is learned from."""
 
@@ -33,9 +40,7 @@ class BatchFrames:
 
     def stacked(self, rows: Tensor) -> Tensor:
         """Video [..., agents, stack, C, H, W] of rows [..., stack]."""
-        found = self.frames.index_select(0, rows.reshape(-1))
-        found = found.reshape(*rows.shape, *found.shape[1:])
-        return found.transpose(rows.dim() - 1, rows.dim())
+        return stack_rows(self.frames, rows)
 
     def with_video(self, process_batch: Callable[..., Any]) -> Callable[..., Any]:
         """BenchMARL's `process_batch`, which asks the critic about all steps, given video for as long as it takes."""

@@ -17,8 +17,8 @@ from tensordict import TensorDict
 
 from reelrl.act.doom.env import AUX_FACTS
 from reelrl.act.doom.match_batch import MatchBatch
-from reelrl.act.doom.oracle import OracleRule
 from reelrl.act.doom.shared_memory import COLUMN
+from reelrl.act.doom.teacher import TeacherRule
 from reelrl.act.marl.benchmarl.frame_rows import ROWS
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class Rollouts:
     """Plays N matches, `steps` at a time, in `groups` of them that take turns.
 
     With `rows_only` a batch has rows of frames for video; with an `encoder` the embeddings in its place. With `taught`
-    it also has what the oracle would do, which knows everybody's place. `episode` is that of `MatchBatch`.
+    it also has what the teacher would do, who is told what is on the screen, and who plays the first `shown` matches.
+    `episode` is that of `MatchBatch`.
     """
 
     def __init__(
@@ -97,9 +98,10 @@ class Rollouts:
             sightings=taught,
             episode=episode,
         )
-        self._teachers = [OracleRule(settings.num_players, settings.config_path) for _ in seeds] if taught else []
+        self._teachers = [TeacherRule(settings.num_players, settings.config_path) for _ in seeds] if taught else []
         self._pictures = self._batch.memory.pictures
         self._pictures[: self._stack] = self._pictures[0]  # the first frame is repeated
+        self.shown = 0
         self._first_row = np.zeros(self._count, int)  # of each match's episode
         self._returns = np.zeros(self._count)
         self._places = [part.tolist() for part in np.array_split(range(self._count), min(groups, self._count))]
@@ -133,13 +135,15 @@ class Rollouts:
 
     def _start(self, group: int, places: list[int], step: int, policy: PlayersPolicy, record: _Record) -> None:
         seen = self._seen[group]
-        answer = policy(seen.known)
-        for name, value in answer.items():
-            record.put((GROUP, name), places, step, value.cpu().numpy())
-        self._record_seen((), places, step, seen, self._rows(places, step), record)
+        answer = {name: value.cpu().numpy() for name, value in policy(seen.known).items()}
         if self._teachers:
-            record.put((GROUP, TAUGHT), places, step, self._taught(places))
-        self._batch.start(places, answer["action"].cpu().numpy(), self._stack + step)
+            taught = self._taught(places)
+            record.put((GROUP, TAUGHT), places, step, taught)
+            answer["action"] = np.where(np.array(places)[:, None] < self.shown, taught, answer["action"])
+        for name, value in answer.items():
+            record.put((GROUP, name), places, step, value)
+        self._record_seen((), places, step, seen, self._rows(places, step), record)
+        self._batch.start(places, answer["action"], self._stack + step)
 
     def _finish(
         self, group: int, places: list[int], step: int, record: _Record, extra: list[NDArray[np.uint8]]

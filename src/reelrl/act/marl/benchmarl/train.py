@@ -13,10 +13,11 @@ from benchmarl.experiment.callback import Callback
 from benchmarl.experiment.logger import Logger
 
 from reelrl import seeding
+from reelrl.act.doom.team_net import FILE, TeamNet, TeamSettings, not_plain
 from reelrl.act.marl.benchmarl.collector import MatchCollector
 from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm
 from reelrl.act.marl.benchmarl.frame_rows import BatchFrames, StackFrames
-from reelrl.act.marl.benchmarl.imitation import TeachingTerm
+from reelrl.act.marl.benchmarl.imitation import Teaching
 from reelrl.act.marl.benchmarl.parts import Parts
 from reelrl.agents import state_tree
 from reelrl.content.write.film import write_film
@@ -42,9 +43,11 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
 
     def __init__(self, settings: DoomTraining, seed: int, *, encode_at_collection: bool = True, jobs: int = 1) -> None:
         parts = Parts(settings, encode_at_collection=encode_at_collection)
+        self._settings = settings
         self.run_folder: Run | None = None
         self.contrastive_weight = settings.contrastive.weight
         self.collection, self.imitation, self.jobs = settings.collection, settings.imitation, jobs
+        self.teaching = Teaching(settings.imitation) if settings.imitation.steps else None
         self.frames: BatchFrames | None = None
         self.saving = Saving()
         self.checkpoint_every = int(parts.experiment.checkpoint_interval)
@@ -62,7 +65,7 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
                     critic_model_config=parts.critic,
                     seed=seed,
                     config=parts.experiment,
-                    callbacks=_callbacks(settings),
+                    callbacks=_callbacks(settings, self.teaching),
                 )
         except BaseException as error:
             self._scratch.cleanup()
@@ -98,6 +101,18 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
         if self.run_folder:
             arrays, plain = state_tree.split(self.state_dict())
             self.run_folder.checkpoint(self.total_frames, arrays, {"experiment": plain})
+            self._save_team(self.run_folder)
+
+    def _save_team(self, run: Run) -> None:
+        """The actor in a file of its own, where it is one net for all players."""
+        actor = self.policy[0].module[0]
+        if not_plain(self._settings.actor) or not actor.share_params or not self.on_policy:
+            return
+        taught = min(self.total_frames, self.imitation.steps)
+        settings = TeamSettings(
+            task=self._settings.task, actor=self._settings.actor, step=self.total_frames, taught_steps=taught
+        )
+        TeamNet.of(actor.state_dict(), settings).save(run.new_artifact(FILE))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint: parameters, optimisers, counters and chance. Matches begin anew."""
@@ -112,6 +127,19 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
             self.algorithm.process_batch = self.frames.with_video(self.algorithm.process_batch)
             for buffer in self.replay_buffers.values():
                 buffer.append_transform(StackFrames(self.frames))
+
+    def _optimizer_loop(self, group: str) -> TensorDictBase:
+        """PPO's step; while a teacher teaches, one of the critic and one towards what the teacher does."""
+        if self.teaching is None or not self.teaching.under_way:
+            return super()._optimizer_loop(group)
+        batch = self.replay_buffers[group].sample().to(self.config.train_device)
+        loss = self.losses[group].loss_critic(batch)[0].mean()
+        loss.backward()
+        optimiser = self.optimizers[group]["loss_critic"]
+        self._grad_clip(optimiser)
+        optimiser.step()
+        optimiser.zero_grad()
+        return self.teaching.step(batch.numel()).set("loss_critic", loss.detach())
 
     def _setup_collector(self) -> None:
         if self.config.collect_with_grad:
@@ -196,11 +224,10 @@ class KeepOptimisers(Callback):  # type: ignore[misc]
         return {}  # BenchMARL pickles its callbacks, and they hold the whole experiment
 
 
-def _callbacks(settings: DoomTraining) -> list[Callback]:
+def _callbacks(settings: DoomTraining, teaching: Teaching | None) -> list[Callback]:
     """Those that hold weights before the one that holds optimisers."""
     term = [ContrastiveTerm(settings.contrastive)] if settings.contrastive.weight else []
-    teacher = [TeachingTerm(settings.imitation)] if settings.imitation.steps else []
-    return [*term, *teacher, KeepOptimisers()]
+    return [*term, *([teaching] if teaching else []), KeepOptimisers()]
 
 
 def _ignore_known_warnings() -> None:
