@@ -101,6 +101,10 @@ class RunFolder:
         """The settings that the run was started with, equal to the object that was saved."""
         return config.from_mapping(cls, self._config()["settings"], origin=self.folder / CONFIG)
 
+    def has_setting(self, name: str) -> bool:
+        """Whether its file has that setting; the run of an earlier version may know nothing of it."""
+        return name in self._config()["settings"]
+
     def episodes(self) -> Iterator[dict[str, Any]]:
         return read_records(self.folder / EPISODES)
 

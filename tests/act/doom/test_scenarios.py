@@ -35,6 +35,16 @@ def test_an_oracle_beats_who_sweeps_in_the_same_match(name: str) -> None:
     assert best.reward >= swept.reward + 2
 
 
+def test_nobody_pays_in_nine_rooms_for_the_bullets_of_the_episode_before() -> None:
+    env = coop_env(config_path="nine_rooms", aux_observations=["ammo"])
+    env.reset()
+    for _ in range(8):
+        env.step(together(env, ATTACK))
+    observations, _ = env.reset()
+    assert [seen["ammo"].item() for seen in observations.values()] == [60, 60]
+    env.close()
+
+
 def test_every_episode_begins_with_all_bullets() -> None:
     env = scenario_env("hiders")
     observations, _ = env.reset()

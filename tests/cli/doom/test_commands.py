@@ -35,8 +35,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_is_resumed_watched_and_evaluated(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(runs / "0001-doom-mappo")
+    config = runs / "0001-doom-mappo" / "config.yaml"
+    content = yaml.safe_load(config.read_text())
+    del content["settings"]["collection"]  # as an earlier version wrote it
+    config.write_text(yaml.safe_dump(content))
     assert main(["train", "doom", "--resume", run, "--steps", "24"]) == 0
     told = capsys.readouterr().out
+    assert "begun by an earlier version, strictly on-policy" in told
+    assert "goes on with the learner beside them" in told
     assert "resume step 12" in told
     assert "done   step 24" in told
     film = runs / "match.mp4"

@@ -43,6 +43,7 @@ PLAY, NEW_EPISODE = b"p", b"n"
 WENT_ON, GOAL_REACHED, TIME_OVER, FAILED = b".", b"g", b"t", b"!"
 
 _TRIES = 3
+_LOSE_ALL = "sv_cooploseinventory"
 _DYING_TICS = 20  # at most; usually two
 _SETTLING_TICS = 8  # a level's first tics, in which players do not move whatever they are told
 _NO_ACTION = 0
@@ -173,6 +174,8 @@ class EngineDriver:
 
     def _begin(self, slot: int) -> None:
         self._game.new_episode()
+        if self._part.player == 0:
+            self._game.send_game_command(f"{_LOSE_ALL} 0")
         self._lockstep.any(self._passed(0, slot, show=True))
         self._settle(slot)
 
@@ -183,6 +186,8 @@ class EngineDriver:
 
     def _die(self, slot: int) -> None:
         deaths = self._fact("DEATHCOUNT")
+        if self._part.player == 0:  # whoever dies here comes back with the first bullets, and not with what was left
+            self._game.send_game_command(f"{_LOSE_ALL} 1")
         self._game.send_game_command("kill")
         for _ in range(_DYING_TICS):
             self._advance(_NO_ACTION, slot, show=True)

@@ -62,7 +62,7 @@ class ImitationSettings:
 
     steps: int = 0
     """So many steps of a match are taught; 0 is no teacher."""
-    lr: float = 1e-3
+    lr: float = 5e-4
     memory_steps: int = 60_000
     """Steps that are learned from, the newest ones: pictures of two players in 48x64 take 18 kB a step."""
     shown: float = 0.25

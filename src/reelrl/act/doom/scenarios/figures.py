@@ -104,12 +104,9 @@ SPOT, INTRUDER, BYSTANDER = 20004, 20005, 20006
 
 
 def settings(name: str, tics: int) -> str:
-    """The scenario's .cfg file. An episode begins with those who died; without that argument they keep what they have
-    left, and nobody would have a bullet after the first.
-    """
+    """The scenario's .cfg file."""
     return f"""
 doom_scenario_path = {name}.wad
-game_args = +sv_cooploseinventory 1
 doom_map = map01
 doom_skill = 3
 episode_start_time = 1

@@ -68,20 +68,21 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MatchTask:
-    """The next steps of match `number`, played by `actor` with chance from `draws`."""
+    """The next steps of match `number`, played by `actor` with chance from `draws`, or `shown` by the teacher."""
 
     number: int
     settings: MatchSettings
     standing: Standing
     actor: Any
     draws: int
+    shown: bool
 
 
 class MatchRollouts:
     """N matches, each a task at every batch; in the place of `Rollouts`, for an actor with scores."""
 
     def __init__(self, matches: Sequence[MatchSettings], jobs: int, device: Any) -> None:
-        self.taught, self._device = matches[0].taught, device
+        self.taught, self.shown, self._device = matches[0].taught, 0, device
         self._matches = list(matches)
         none = np.zeros((0, matches[0].task.num_players), np.int64)
         self._standings = [Standing(0, none) for _ in matches]
@@ -93,7 +94,7 @@ class MatchRollouts:
         if self._device.type != "cpu":
             actor = copy.deepcopy(actor).to(CPU)
         tasks = [
-            MatchTask(number, settings, standing, actor, seed_for(seed, "match", number))
+            MatchTask(number, settings, standing, actor, seed_for(seed, "match", number), number < self.shown)
             for number, (settings, standing) in enumerate(zip(self._matches, self._standings, strict=True))
         ]
         batches = list(self._work.map(play, tasks, name=_name, near=lambda task: task.number))
@@ -143,6 +144,7 @@ def play(task: MatchTask) -> CollectedBatch:
         if held is not None:
             held.rollouts.close()
         held = _HeldMatch(task.settings, task.standing, _brought_to(task.settings, task.standing))
+    held.rollouts.shown = int(task.shown)
     try:
         batch = held.rollouts.collect(OwnDraws(task.actor, task.draws, CPU))
     except BaseException:
