@@ -163,7 +163,9 @@ def test_a_teacher_plays_some_matches_itself_at_first_and_all_are_learned_from()
     imitation = ImitationSettings(steps=64, shown=0.5, memory_steps=40)
     made = Batches(DoomExperiment, replace(settings, task=task, imitation=imitation))
     kept: list[int] = []
-    made.experiment.on_iteration = lambda experiment: kept.append(len(experiment.teaching.lessons))
+    teaching = made.experiment.teaching
+    assert teaching is not None
+    made.experiment.on_iteration = lambda _: kept.append(len(teaching.lessons))
     made.experiment.learn()
     same = [(batch[GROUP, "taught"] == batch[GROUP, "action"]).flatten(1).all(1).tolist() for batch in made.batches]
     assert same == [[True, True], [True, False], [False, False], [False, False]]

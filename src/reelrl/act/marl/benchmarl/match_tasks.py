@@ -75,7 +75,7 @@ class MatchTask:
     standing: Standing
     actor: Any
     draws: int
-    shown: bool
+    shown: bool = False
 
 
 class MatchRollouts:
