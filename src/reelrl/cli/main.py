@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
     "pretrain views": ("reelrl.cli.pretrain.views", "train an encoder of players' views without labels"),
     "play": ("reelrl.cli.play", "watch a ladder in a browser over a recorded network, a controller deciding"),
+    "push": ("reelrl.cli.push", "share what a training learned on the Hugging Face Hub"),
     "report": ("reelrl.cli.report", "make one page about runs of any kind, side by side"),
     "runs": ("reelrl.cli.runs.overview", "list runs: what was trained, how far, how well, how large"),
     "runs clean": ("reelrl.cli.runs.clean", "remove what trainings left that nobody needs"),

@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from reelrl.errors import CheckpointError, ConfigError, shown
+from reelrl.runs import hub
 from reelrl.runs.folder import RunFolder
 from reelrl.storage import tensor_file
 from reelrl.storage.files import write_atomic
@@ -27,6 +27,7 @@ from reelrl.storage.regular_files import check_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -191,9 +192,10 @@ def model_name(kind: str, algorithm: str) -> str:
 
 
 def find(place: str | Path) -> Path:
-    """The policy file that a path means: itself, or the best one of a run."""
-    if Path(place).suffix == ".safetensors":
-        return Path(place)
+    """The policy file that a path means: itself, the best one of a run, or that of "hub:user/name"."""
+    place = hub.on_this_machine(place)
+    if place.suffix == ".safetensors":
+        return place
     run = RunFolder(place)
     for kind in KINDS:
         policies = sorted(run.artifacts.glob(model_name(kind, "*")))

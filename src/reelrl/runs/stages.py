@@ -11,7 +11,8 @@ class Stage(NamedTuple):
     """A stage: its settings ("module:Class"), the words behind `reel` that train it, and those that evaluate runs.
 
     Runs follow the words of `evaluate`, which are empty where nothing evaluates a run by itself; `instead` then says
-    what to do. `figure` of metrics.jsonl tells how good a run is, the higher the better ("-loss": the lower).
+    what to do. `figure` of metrics.jsonl tells how good a run is, the higher the better ("-loss": the lower). `shared`
+    is the artifact that says all by itself ({kind}: best, final), and `use` the words behind `reel` that take it.
     """
 
     settings: str
@@ -19,6 +20,8 @@ class Stage(NamedTuple):
     figure: str
     evaluate: str = ""
     instead: str = ""
+    shared: str = ""
+    use: str = ""
 
 
 STAGES: dict[str, Stage] = {
@@ -27,16 +30,41 @@ STAGES: dict[str, Stage] = {
         "train superblock",
         "eval/reward",
         "evaluate superblock --controllers",
+        shared="{kind}_*_model.safetensors",
+        use="evaluate superblock --controllers {place}",
     ),
     "minigop": Stage(
         "reelrl.encode.minigop.train:MiniGopTraining",
         "train minigop",
         "epoch/return",
         "evaluate minigop --controllers",
+        shared="{kind}_*_model.safetensors",
+        use="evaluate minigop --controllers {place}",
     ),
-    "target": Stage("reelrl.encode.target.train:TargetTraining", "train target", "", "evaluate target"),
-    "abr": Stage("reelrl.stream.train:AbrTraining", "train abr", "score", "evaluate abr"),
-    "autoencoder": Stage("reelrl.see.train:AutoEncoderTraining", "train autoencoder", "psnr", "evaluate autoencoder"),
+    "target": Stage(
+        "reelrl.encode.target.train:TargetTraining",
+        "train target",
+        "",
+        "evaluate target",
+        shared="target.safetensors",
+        use="encode FILE --target vmaf=93 --model {place} -o out.mkv",
+    ),
+    "abr": Stage(
+        "reelrl.stream.train:AbrTraining",
+        "train abr",
+        "score",
+        "evaluate abr",
+        shared="policy.safetensors",
+        use="evaluate abr {place}",
+    ),
+    "autoencoder": Stage(
+        "reelrl.see.train:AutoEncoderTraining",
+        "train autoencoder",
+        "psnr",
+        "evaluate autoencoder",
+        shared="model.safetensors",
+        use="evaluate autoencoder {place} --source ale:Breakout",
+    ),
     "atari": Stage("reelrl.act.atari.settings:AtariTraining", "train atari", "return", "evaluate atari"),
     "doom": Stage(
         "reelrl.act.marl.settings:DoomTraining",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from reelrl.storage.regular_files import check_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 FILE = "target.safetensors"
 _LAYOUT = {"knots": list(KNOTS), "encoders": list(ENCODERS), "features": list(NAMES)}
@@ -66,13 +66,15 @@ def load_models(path: Path = SHIPPED) -> tuple[dict[str, FigureModel], dict[str,
 
 
 def find_models(where: str | None) -> tuple[dict[str, FigureModel], dict[str, Any]]:
-    """The models of a run folder or a file; without either, those that come with the package."""
+    """The models of a run folder, a file or "hub:user/name"; without any, those that come with the package."""
     if where is None:
         return load_models()
-    path = Path(where)
+    from reelrl.runs import hub
+    from reelrl.runs.folder import RunFolder
+
+    path = hub.on_this_machine(where)
     if path.is_file():
         return load_models(path)
-    from reelrl.runs.folder import RunFolder
 
     return load_models(RunFolder(where).artifact(FILE))
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from reelrl.content.feeds.kinds import open_feed
 from reelrl.errors import CheckpointError, ConfigError
+from reelrl.runs import hub
 from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures.scores import Scores
@@ -56,7 +57,8 @@ class TrainedModel:
 
 
 def load_trained(path: str | Path, *, source: str | None = None, seed: int | None = None) -> TrainedModel:
-    """A run of `reel train autoencoder`, or a .safetensors file with the `source` it was trained on."""
+    """A run of `reel train autoencoder`; or a .safetensors file or "hub:user/name", with the `source` it watched."""
+    path = hub.on_this_machine(path)
     if Path(path).suffix == ".safetensors":
         if not Path(path).is_file():
             raise CheckpointError(f"{path} is not there; give weights that reel saved, or a run")

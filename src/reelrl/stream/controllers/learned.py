@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from reelrl.errors import CheckpointError, ConfigError
+from reelrl.runs import hub
 from reelrl.runs.folder import RunFolder
 from reelrl.stream.controllers.actor_file import kind_of, load_actor, save_actor
 from reelrl.stream.controllers.network import MEMORY, AbrPolicy, remember, with_memory
@@ -36,7 +37,8 @@ def load_policy(path: Path) -> tuple[AbrPolicy, dict[str, Any]]:
 
 
 def _policy_path(place: Path) -> Path:
-    """The file itself, or the best policy of a run."""
+    """The file itself, the best policy of a run, or that of "hub:user/name"."""
+    place = hub.on_this_machine(place)
     if place.suffix == ".safetensors" or place.is_file():
         return place
     run = RunFolder(place)
