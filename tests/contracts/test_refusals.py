@@ -37,7 +37,6 @@ IGNORED_ACTIONS = [
     ("svtav1", "random_access", {}, QP, "qp = 30 was sent to a session without picture_qp"),
     ("aom", "low_delay", {}, QP, "qp = 30 was sent to a session without picture_qp"),
     ("svtav1", "low_delay", CRF, BASE, "base_qp = 30 .* rate_control = crf.* in cqp without picture_qp only"),
-    ("svtav1", "random_access", CRF, BASE, "base_qp = 30 .* rate_control = crf.* in cqp without picture_qp only"),
     ("aom", "low_delay", CRF, BASE, "base_qp = 30 .* rate_control = crf.* in cqp without picture_qp only"),
     ("svtav1", "low_delay", {"picture_qp": True}, BASE, "base_qp = 30 .* picture_qp = True"),
     ("aom", "low_delay", {"picture_qp": True}, BASE, "base_qp = 30 .* picture_qp = True"),

@@ -29,6 +29,7 @@ class Capabilities:
     bit_depths                  of samples that it codes
     crf_quarters                it has quarter steps of CRF
     cbr_target_change           the target of cbr can be moved in mid-stream
+    crf_change                  the CRF can be moved in random access, from mini-GOP to mini-GOP
     own_modes                   what it offers against maps by itself: contestants of `reel evaluate superblock`
     """
 
@@ -52,6 +53,7 @@ class Capabilities:
     bit_depths: tuple[int, ...] = (8,)
     crf_quarters: bool = False
     cbr_target_change: bool = False
+    crf_change: bool = False
 
 
 class Backend(Protocol):

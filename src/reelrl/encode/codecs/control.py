@@ -24,7 +24,8 @@ class Control:
     """What an agent decided for one picture; None leaves a thing as it is.
 
     qp       the picture's own quantiser (needs `picture_qp`)
-    base_qp  a new base of the pyramid from this picture on
+    base_qp  a new base of the pyramid from this picture on (cqp); with the last picture of a mini-GOP, the CRF of it
+             and of all that follow (crf)
     offsets  int32 per superblock in raster order, in QP steps; None sends no map
     kbps     a new target of cbr from this picture on
     """
@@ -56,10 +57,11 @@ class Control:
             )
         if qp is not None and not settings.picture_qp:
             raise ConfigError(f"qp = {qp} was sent to a session without picture_qp; open it with picture_qp=True")
-        if base_qp is not None and (settings.picture_qp or settings.rate_control != "cqp"):
+        if base_qp is not None and (settings.picture_qp or not _moves_base(settings)):
             raise ConfigError(
                 f"base_qp = {base_qp} was sent to a session with rate_control = {settings.rate_control}, picture_qp = "
-                f"{settings.picture_qp}; the base can be moved in cqp without picture_qp only: send qp, or open another"
+                f"{settings.picture_qp}; the base can be moved in cqp without picture_qp only (by SVT-AV1 also in crf "
+                "with random access): send qp, or open another"
             )
         if offsets is not None:
             check_maps_are_obeyed(settings)
@@ -79,6 +81,12 @@ def _check_rate(settings: EncoderSettings, kbps: float) -> None:
         raise ConfigError(f"kbps = {kbps} in mid-stream: {title} with {settings.rate_control} has no target to move")
     if not kbps >= 1:
         raise ConfigError(f"kbps = {kbps}: {able.title} takes 1 kbit/s or more")
+
+
+def _moves_base(settings: EncoderSettings) -> bool:
+    if settings.rate_control == "crf":
+        return capabilities(settings.backend).crf_change and not settings.low_delay
+    return settings.rate_control == "cqp"
 
 
 def check_openable(settings: EncoderSettings) -> None:

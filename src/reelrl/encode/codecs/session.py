@@ -76,7 +76,7 @@ class Session(ABC):
         """Encode one frame.
 
         qp       quantiser of this very picture (sessions with `picture_qp`)
-        base_qp  new base quantiser from this picture on (cqp)
+        base_qp  new base quantiser from this picture on (cqp), or CRF from the mini-GOP on that this picture ends
         offsets  QP steps per superblock in raster order; None sends no map, zeros send a map of zeros
         kbps     new target from this picture on (cbr)
         """
@@ -138,8 +138,18 @@ class Session(ABC):
     def _finish(self) -> list[Packet]: ...
 
     def _check_base_again(self, base_qp: int) -> None:
-        """Refuse what locks SVT-AV1 up: in random access it has room for few moves of the base at a time."""
-        size = 2**self.settings.levels
+        """Refuse what locks SVT-AV1 up: in random access it has room for few moves of the base at a time.
+
+        In crf a mini-GOP takes its CRF when its last picture is coded, which is the first of it in coding order: sent
+        with another, half of the mini-GOP would have the one from before.
+        """
+        size, keyint = 2**self.settings.levels, self.settings.keyint
+        place = self.sent % keyint if keyint > 0 else self.sent
+        if self.settings.rate_control == "crf" and (place == 0 or place % size):
+            raise ConfigError(
+                f"base_qp = {base_qp} for frame {self.sent}: in crf send it with the last picture of a mini-GOP, "
+                f"{size}, {2 * size} ... after a key frame"
+            )
         mini_gop = -(-self.sent // size)  # the key frame stands alone, then come `size` frames each
         if not self.settings.low_delay and mini_gop == self._base_moved_in:
             raise ConfigError(

@@ -99,6 +99,7 @@ class SvtAv1:
             bit_depths=(8, 10),
             crf_quarters=True,
             cbr_target_change=True,
+            crf_change=True,
         )
 
     @staticmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,6 +119,7 @@ class CodedPart:
     expected_bits  what the plan said that these take; 0 without a budget
     session_qp     QP that the encoder was opened at
     psnr_y         mean of the frames' luma PSNR in dB; None where it was not measured
+    scored         (frames, CRF, figure) of each stretch that was scored on the way, encode by encode; the last stays
     """
 
     number: int
@@ -130,6 +131,7 @@ class CodedPart:
     expected_bits: float
     session_qp: int
     psnr_y: float | None
+    scored: list[list[list[float]]] = field(default_factory=list)
 
     def packets(self) -> Iterator[bytes]:
         return iter(IvfReader(self.file))
@@ -143,7 +145,7 @@ def code_part(task: PartTask) -> CodedPart:
             task.place.finish(coded.frames, coded.size_bytes)
         return coded
     coding = _coded_freely(task) if task.budget is None else _coded_to_budget(task, task.budget)
-    return _stored(task, coding)
+    return stored(task, coding)
 
 
 def finished(task: PartTask) -> CodedPart | None:
@@ -163,22 +165,24 @@ def joined(parts: Sequence[CodedPart]) -> Iterator[bytes]:
         yield from part.packets()
 
 
-class _PartStream(NamedTuple):
+class PartStream(NamedTuple):
+    """What came out of an encoder for a part."""
+
     packets: list[Packet]
     deltas: list[float]
     session_qp: int
 
 
-def _coded_freely(task: PartTask) -> _PartStream:
+def _coded_freely(task: PartTask) -> PartStream:
     packets: list[Packet] = []
     with EncoderSession(task.settings) as session:
         for packet in session.encode(_watched(task, packets)):
             packet.recon = None
             packets.append(packet)
-    return _PartStream(packets, [], task.settings.qp)
+    return PartStream(packets, [], task.settings.qp)
 
 
-def _coded_to_budget(task: PartTask, budget: Budget) -> _PartStream:
+def _coded_to_budget(task: PartTask, budget: Budget) -> PartStream:
     try:
         return _coded_by(budget.controller(look=budget.looks and task.part.frames in LOOKED_AT), task, budget)
     except BeginAgain as found:
@@ -186,7 +190,7 @@ def _coded_to_budget(task: PartTask, budget: Budget) -> _PartStream:
         return _coded_by(better.controller(look=False), task, better)
 
 
-def _coded_by(controller: MiniGopController, task: PartTask, budget: Budget) -> _PartStream:
+def _coded_by(controller: MiniGopController, task: PartTask, budget: Budget) -> PartStream:
     packets: list[Packet] = []
     clip = _watched(task, packets)
     source = planned_source(
@@ -199,7 +203,7 @@ def _coded_by(controller: MiniGopController, task: PartTask, budget: Budget) -> 
     )
     source.packets = packets
     run = run_controller(source, controller, task.seed)
-    return _PartStream(packets, list(run.deltas), source.settings.qp)
+    return PartStream(packets, list(run.deltas), source.settings.qp)
 
 
 def _watched(task: PartTask, packets: list[Packet]) -> Clip:
@@ -210,7 +214,8 @@ def _watched(task: PartTask, packets: list[Packet]) -> Clip:
     )
 
 
-def _stored(task: PartTask, coding: _PartStream) -> CodedPart:
+def stored(task: PartTask, coding: PartStream, scored: Sequence[Sequence[tuple[Any, ...]]] = ()) -> CodedPart:
+    """Write a part that was coded, with what was scored of its encodes."""
     settings, packets = task.settings, coding.packets
     with IvfWriter(task.file, settings.width, settings.height, settings.fps) as writer:
         for packet in packets:
@@ -226,6 +231,7 @@ def _stored(task: PartTask, coding: _PartStream) -> CodedPart:
         expected_bits=0.0 if task.budget is None else task.budget.expected_bits(coding.deltas),
         session_qp=coding.session_qp,
         psnr_y=sum(packet.psnr[0] for packet in packets) / len(packets) if measured else None,
+        scored=[[list(each) for each in stretches] for stretches in scored],
     )
     write_atomic(own_path(_facts_path(task.file)), json.dumps(asdict(coded)))
     return coded

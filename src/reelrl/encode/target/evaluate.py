@@ -12,16 +12,19 @@ from reelrl.encode.target import references
 from reelrl.encode.target.fit import CurveFitSettings, fitted
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.laboratory import Laboratory, MeasuredCurves
-from reelrl.encode.target.lessons import BITS, Lesson
+from reelrl.encode.target.lessons import BITS, SETTINGS, Lesson
 from reelrl.encode.target.model import FigureModel, FileBelief
 from reelrl.encode.target.probe import cost
 from reelrl.encode.target.search import SceneSearch, SearchRules
+from reelrl.encode.target.steering import frames_before_check, steerable
 from reelrl.parallel import InProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from reelrl.encode.target.laboratory import SteeredPoint
     from reelrl.encode.target.lessons import CurvePoint
+    from reelrl.encode.target.model import SceneBelief
     from reelrl.parallel import Executor
 
 MODEL = "model"
@@ -63,7 +66,9 @@ class SearchOutcome:
     got        the scene's figure at the chosen CRF
     doubt      standard deviation that the model stated; 0 for others
     probes     with an encode that was made again, which counts as one
-    recoded    how often the encode was made again
+    recoded    how often the encode was given up, or made again
+    frames     of the scene
+    more_bits  of a steered encode over one that is not steered and has the same figure, as a share; 0 for others
     search_cpu_s, encode_cpu_s   features, probes, checks, scores, an encode that is thrown away; the encode that stays
     """
 
@@ -81,6 +86,8 @@ class SearchOutcome:
     recoded: int
     search_cpu_s: float
     encode_cpu_s: float
+    frames: int = 0
+    more_bits: float = 0.0
 
     @property
     def miss(self) -> float:
@@ -177,7 +184,7 @@ def _by_model(
     laboratory: Laboratory,
 ) -> tuple[SearchOutcome, CurvePoint]:
     beliefs = {name: file.scene(np.array(lesson.features)) for name, file in files.items()}
-    search = SceneSearch(beliefs, target, preset, plan.rules, probe_cost=cost(lesson.frames, preset))
+    search = _searcher(lesson, beliefs, target, preset, plan.rules)
     asked: list[CurvePoint] = []
 
     def ask(crf: float) -> CurvePoint:
@@ -185,19 +192,46 @@ def _by_model(
         return asked[-1]
 
     decision = search.decide(ask)
-    final = laboratory.whole(lesson, preset, decision.chosen.crf, plan.metric)
-    thrown_away_s, recoded = 0.0, 0
-    while search.worth_a_check(decision):
-        asked.append(laboratory.check(lesson, preset, final.crf, plan.metric))
-        decision = search.revise(decision, asked[-1].figures[target.figure])
-        if decision.chosen.crf != final.crf:
-            thrown_away_s, recoded = thrown_away_s + final.encode_cpu_s, recoded + 1
-            final = laboratory.whole(lesson, preset, decision.chosen.crf, plan.metric)
+    steered = laboratory.steered(lesson, search, round(decision.chosen.crf))
+    thrown_away_s, recoded, more_bits = 0.0, 0, 0.0
+    if steered is not None:
+        final = replace(steered.point, encode_cpu_s=steered.plain.encode_cpu_s)
+        thrown_away_s = steered.point.encode_cpu_s - steered.plain.encode_cpu_s
+        recoded, more_bits = len(steered.encodes) - 1, _more_bits(lesson, steered, target)
+        decision = search.after_encodes(decision, steered.encodes)
+    else:
+        final = laboratory.whole(lesson, preset, decision.chosen.crf, plan.metric)
+        while search.worth_a_check(decision):
+            asked.append(laboratory.check(lesson, preset, final.crf, plan.metric))
+            decision = search.revise(decision, asked[-1].figures[target.figure])
+            if decision.chosen.crf != final.crf:
+                thrown_away_s, recoded = thrown_away_s + final.encode_cpu_s, recoded + 1
+                final = laboratory.whole(lesson, preset, decision.chosen.crf, plan.metric)
     for name, file in files.items():
         file.learn(beliefs[name])
     spent_s = lesson.feature_cpu_s + sum(point.encode_cpu_s + point.score_cpu_s[plan.metric] for point in asked)
     outcome = _outcome(MODEL, lesson, preset, target, final, len(decision.probes) + recoded, spent_s + thrown_away_s)
-    return replace(outcome, place=place, doubt=decision.chosen.doubt, recoded=recoded), final
+    return replace(outcome, place=place, doubt=decision.chosen.doubt, recoded=recoded, more_bits=more_bits), final
+
+
+def _searcher(
+    lesson: Lesson, beliefs: Mapping[str, SceneBelief], target: QualityTarget, preset: int, rules: SearchRules
+) -> SceneSearch:
+    search = SceneSearch(beliefs, target, preset, rules, probe_cost=cost(lesson.frames, preset))
+    if not (search.can_be_checked and steerable(lesson.frames, SETTINGS)):
+        return search
+    return replace(search, restart_cost=frames_before_check(SETTINGS) / lesson.frames)
+
+
+def _more_bits(lesson: Lesson, steered: SteeredPoint, target: QualityTarget) -> float:
+    """By how much the steered encode takes more than another with its figure, which is near: on a line, as steep as
+    the scene's curve by preset 8.
+    """
+    (_, bits), (_, figures) = lesson.curve("8", BITS), lesson.curve("8", target.figure)
+    slope = (bits[0] - bits[-1]) / (figures[0] - figures[-1])
+    nearer = steered.point.figures[target.figure] - steered.plain.figures[target.figure]
+    octaves = steered.point.figures[BITS] - steered.plain.figures[BITS] - slope * nearer
+    return float(2**octaves - 1)
 
 
 def with_point(lesson: Lesson, point: CurvePoint) -> Lesson:
@@ -250,6 +284,7 @@ def _outcome(
         recoded=0,
         search_cpu_s=spent_s,
         encode_cpu_s=final.encode_cpu_s,
+        frames=lesson.frames,
     )
 
 
@@ -269,6 +304,7 @@ def summary(outcomes: Sequence[SearchOutcome], near: float = 1.0) -> list[dict[s
                 "p95_miss": float(np.percentile(np.abs(misses), 95)),
                 "probes": float(np.mean([each.probes for each in chosen])),
                 "recoded": float(np.mean([each.recoded for each in chosen])),
+                "more_bits": float(np.mean([each.more_bits for each in chosen])),
                 # Of all CPU time, so that a second spent on a large picture counts as one.
                 "cpu_ratio": sum(each.search_cpu_s for each in chosen) / sum(each.encode_cpu_s for each in chosen),
             }

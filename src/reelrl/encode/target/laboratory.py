@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from reelrl.encode.codecs.decoding import decoded
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.lessons import BITS, PROBE, SETTINGS, CurvePoint, Lesson, point_of, probe_point, whole_point
-from reelrl.encode.target.measured import measured
+from reelrl.encode.target.levels import Stretch, mean_crf
+from reelrl.encode.target.measured import cpu_s, measured
 from reelrl.encode.target.model import from_scale, to_scale
 from reelrl.encode.target.probe import frames_to_check, scored, windows
+from reelrl.encode.target.scores import POOLS, all_scores, pooled
 from reelrl.encode.target.search import CHECK_DOUBT
 from reelrl.encode.target.spline import spline_weights
+from reelrl.encode.target.steering import steered_to_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from reelrl.content.clip import Clip
+    from reelrl.encode.target.search import SceneSearch
 
 
 class Laboratory(Protocol):
@@ -33,9 +38,24 @@ class Laboratory(Protocol):
         """A few frames of a finished encode: its `encode_cpu_s` is what decoding it takes."""
         ...
 
+    def steered(self, lesson: Lesson, search: SceneSearch, crf: float) -> SteeredPoint | None:
+        """The scene steered to the target of the search; None where it can't be, or is not made here."""
+        ...
+
     def of_scenes(self, names: Sequence[str]) -> Laboratory:
         """The same for these scenes alone: what travels with their tasks."""
         ...
+
+
+@dataclass(frozen=True)
+class SteeredPoint:
+    """A steered encode: what all of its frames have, with all CPU that it took (scores and encodes that were given up
+    too); what was scored of each encode; and the scene at the same CRF on average, not steered.
+    """
+
+    point: CurvePoint
+    encodes: list[list[Stretch]]
+    plain: CurvePoint
 
 
 DECODING = 0.04
@@ -74,6 +94,9 @@ class MeasuredCurves:
         read = {name: value + (error * near if name != BITS else 0) for name, value in point.figures.items()}
         return replace(point, figures=read)
 
+    def steered(self, lesson: Lesson, search: SceneSearch, crf: float) -> SteeredPoint | None:  # noqa: ARG002
+        return None
+
     def of_scenes(self, names: Sequence[str]) -> Laboratory:  # noqa: ARG002 - curves are the lessons' own
         return self
 
@@ -108,6 +131,23 @@ class RealEncodes:
         chosen: dict[str, Any] = {metric: encode.scores(metric)[list(frames_to_check(scene.frame_count))]}
         few = replace(encode, **chosen)
         return _as_check(point_of(str(preset), crf, few, settings, (metric,)), lesson)
+
+    def steered(self, lesson: Lesson, search: SceneSearch, crf: float) -> SteeredPoint | None:
+        scene, target = self._scene(lesson), search.target
+        settings = replace(SETTINGS, preset=search.preset).for_clip(scene)
+        if search.restart_cost is None:
+            return None
+        begin_s = cpu_s()
+        encode, encodes, _ = steered_to_target(scene, settings, search, crf)
+        took_s = cpu_s() - begin_s
+        begin_s = cpu_s()
+        scores = all_scores(target.metric, scene, decoded(packet.data for packet in encode.packets))
+        pixels = scene.width * scene.height * scene.frame_count
+        figures = {f"{target.metric}.{pool}": pooled(scores, pool) for pool in POOLS}
+        figures[BITS] = float(np.log2(8 * sum(packet.size for packet in encode.packets) / pixels))
+        kept = mean_crf(encodes[-1])
+        point = CurvePoint(str(search.preset), kept, figures, took_s, {target.metric: cpu_s() - begin_s})
+        return SteeredPoint(point, encodes, self.whole(lesson, search.preset, round(4 * kept) / 4, target.metric))
 
     def of_scenes(self, names: Sequence[str]) -> Laboratory:
         return RealEncodes({name: self._scenes[name] for name in names})

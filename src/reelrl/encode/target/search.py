@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.lessons import BITS, PROBE
+from reelrl.encode.target.levels import Levels, mean_crf, mean_figure
 from reelrl.encode.target.model import CRFS, SceneBelief
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from reelrl.encode.target.lessons import CurvePoint
+    from reelrl.encode.target.levels import Stretch
+    from reelrl.encode.target.model import Vector
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,15 @@ DEFAULT_RULES = SearchRules()
 CHECK_DOUBT = 0.35
 """Standard deviation of a few frames' mean around that of all, in shares of what counts as near."""
 
+STRETCH_DOUBT = 1.0
+"""The same of a short stretch of a scene around the whole scene."""
+
+ROOM = 8.0
+"""CRF steps that the rest of an encode is moved by at the most, either way."""
+
 _CHECKED_POOLS = ("mean", "harmonic")
 _LOST = 3.0  # standard deviation, in the same shares
+_MADE_UP = 2.5  # of a scene, by the part of it that is still to come
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class SceneSearch:
     beliefs     of the target's figure and of `BITS`; they know more afterwards
     probe_cost  CPU of a probe over that of the encode
     pixel_rate  pixels per second: makes bits per pixel a bitrate, which stays below `max_kbps`
+    restart_cost  CPU of an encode that is given up over that of a whole one; None where encodes are not steered
     """
 
     beliefs: Mapping[str, SceneBelief]
@@ -90,6 +101,7 @@ class SceneSearch:
     probe_cost: float = 0.5
     pixel_rate: float = 1.0
     max_kbps: float | None = None
+    restart_cost: float | None = None
 
     def decide(self, ask: Callable[[float], CurvePoint]) -> SceneDecision:
         """Predict, and probe where that is worth it: `ask(crf)` makes a probe."""
@@ -107,8 +119,8 @@ class SceneSearch:
         return self._within_limits(SceneDecision(predicted, at, 0.0, probes))
 
     def worth_a_check(self, decision: SceneDecision) -> bool:
-        """Whether to score a few frames of the encode. Of percentiles a few frames say nothing."""
-        if decision.capped_by == "kbps" or self.target.pool not in _CHECKED_POOLS:
+        """Whether to score a few frames of the encode."""
+        if decision.capped_by == "kbps" or not self.can_be_checked:
             return False
         checked = decision.checks[-1][0] if decision.checks else None
         if decision.chosen.crf == checked or len(decision.checks) + 1 >= self.rules.encodes:
@@ -125,6 +137,76 @@ class SceneSearch:
         return self._within_limits(replace(decision, chosen=now, checks=[*decision.checks, (crf, figure)]))
 
     @property
+    def can_be_checked(self) -> bool:
+        """Of percentiles a few frames say nothing."""
+        return self.target.pool in _CHECKED_POOLS
+
+    def rest_at(
+        self, stretches: Sequence[Stretch], under_way: Sequence[float], frames: int, start: float, *, last: bool
+    ) -> float | None:
+        """The CRF for the rest of an encode; None where it can't meet the target and is not the `last`."""
+        levels = self._levels(stretches, frames)
+        least = max(start - ROOM, self._least_crf)
+        crf, mean = levels.rest_at(self.target.value, under_way, least, max(start + ROOM, least))
+        if last or self._is_near(mean) or abs(levels.whole_at(self.target.value) - start) < ROOM / 2:
+            return crf
+        return None
+
+    def start_again(self, stretches: Sequence[Stretch], frames: int) -> float:
+        """The CRF of another encode, and what this one taught is learned."""
+        crf = max(self._levels(stretches, frames).whole_at(self.target.value), self._least_crf)
+        self.learn(stretches, frames)
+        return crf
+
+    def is_met(self, stretches: Sequence[Stretch], frames: int) -> bool:
+        """Whether an encode is near enough, or as near as one can be."""
+        again = max(self._levels(stretches, frames).whole_at(self.target.value), self._least_crf)
+        return self._is_near(mean_figure(stretches)) or abs(again - mean_crf(stretches)) < 1
+
+    def learn(self, stretches: Sequence[Stretch], frames: int) -> None:
+        """Take over what was scored of an encode."""
+        left_out = 1 - sum(stretch.frames for stretch in stretches) / frames
+        doubt = math.hypot(CHECK_DOUBT, STRETCH_DOUBT * math.sqrt(left_out)) * self.target.near
+        self._quality.observe_encode(self.preset, mean_crf(stretches), mean_figure(stretches), doubt)
+
+    def after_encodes(self, decision: SceneDecision, encodes: Sequence[Sequence[Stretch]]) -> SceneDecision:
+        """The decision when all encodes are made, of which the last one stays."""
+        checks = [(mean_crf(each), mean_figure(each)) for each in encodes]
+        crf, figure = checks[-1]
+        chosen = ScenePrediction(crf, figure, CHECK_DOUBT * self.target.near)
+        capped_by = _end_of_range(replace(chosen, crf=float(CRFS[_place(round(crf))])), self.target)
+        return replace(decision, chosen=chosen, checks=checks, capped_by=capped_by)
+
+    @property
+    def facts(self) -> list[Any]:
+        """All that steered encodes depend on besides the scene and the first CRF, as plain data."""
+        falling = [round(float(value), 6) for value in self._falling()]
+        return ["steered", str(self.target), self.rules.redo, self.rules.encodes, self._least_crf, falling]
+
+    def _is_near(self, figure: float) -> bool:
+        return abs(figure - self.target.value) <= self.rules.redo * self.target.near
+
+    def _levels(self, stretches: Sequence[Stretch], frames: int) -> Levels:
+        doubt = float(self._quality.curve(self.preset)[1][_place(stretches[0].crf)]) / self.target.near
+        return Levels(self.target.figure, self._falling(), doubt, stretches, frames)
+
+    @property
+    def _least_crf(self) -> float:
+        """The lowest that is expected to stay below the cap of the bitrate."""
+        if self.max_kbps is None:
+            return float(CRFS[0])
+        below = np.flatnonzero(self._rates() <= self.max_kbps)
+        return float(CRFS[below[0]] if len(below) else CRFS[-1])
+
+    def _rates(self) -> Vector:
+        """kbit/s at each of `CRFS`, as expected."""
+        return 2 ** self.beliefs[BITS].curve(self.preset)[0] * self.pixel_rate / 1000
+
+    def _falling(self) -> Vector:
+        """The expected curve. Splines may swing up again at high CRF, encoders don't."""
+        return np.minimum.accumulate(self._quality.curve(self.preset)[0])
+
+    @property
     def _quality(self) -> SceneBelief:
         return self.beliefs[self.target.figure]
 
@@ -135,29 +217,27 @@ class SceneSearch:
 
     def _choice(self) -> ScenePrediction:
         """The highest CRF that is expected to meet the target, or the nearest to it."""
-        # Splines may swing up again at high CRF, encoders don't.
-        falling = np.minimum.accumulate(self._quality.curve(self.preset)[0])
-        return self._at(float(CRFS[int(np.argmin(np.abs(falling - self.target.value)))]))
+        return self._at(float(CRFS[int(np.argmin(np.abs(self._falling() - self.target.value)))]))
 
     def _worth_a_probe(self, at: ScenePrediction) -> bool:
         """Whether a probe is expected to make a miss less likely by enough for what it takes."""
+        left = self._quality.after_probe(round(at.crf), self.preset, _place(at.crf))
+        if self.restart_cost is not None:
+            saved = self._off_by(_MADE_UP, at.doubt) - self._off_by(_MADE_UP, left)
+            return saved * self.restart_cost > self.probe_cost
         if at.doubt > _LOST * self.target.near:
             return True  # an encode would be thrown away, and takes more
-        left = self._quality.after_probe(round(at.crf), self.preset, _place(at.crf))
-        return self._missed(at.doubt) - self._missed(left) > self.rules.thrift * self.probe_cost
+        return self._off_by(1, at.doubt) - self._off_by(1, left) > self.rules.thrift * self.probe_cost
 
-    def _missed(self, doubt: float) -> float:
-        """How likely a figure with this standard deviation is off by more than what counts as near."""
-        return math.erfc(self.target.near / (math.sqrt(2) * max(doubt, 1e-9)))
+    def _off_by(self, shares: float, doubt: float) -> float:
+        """How likely a figure with this standard deviation is off by more than so many shares of what is near."""
+        return math.erfc(shares * self.target.near / (math.sqrt(2) * max(doubt, 1e-9)))
 
     def _within_limits(self, decision: SceneDecision) -> SceneDecision:
         """With its bitrate, below the cap."""
-        rates = 2 ** self.beliefs[BITS].curve(self.preset)[0] * self.pixel_rate / 1000
-        at, capped_by = decision.chosen, _end_of_range(decision.chosen, self.target)
+        rates, at, capped_by = self._rates(), decision.chosen, _end_of_range(decision.chosen, self.target)
         if self.max_kbps is not None and rates[_place(at.crf)] > self.max_kbps:
-            # The lowest CRF that is expected to stay below it, or the highest there is.
-            below = np.flatnonzero(rates <= self.max_kbps)
-            at, capped_by = self._at(float(CRFS[below[0]] if len(below) else CRFS[-1])), "kbps"
+            at, capped_by = self._at(self._least_crf), "kbps"
         return replace(decision, chosen=at, kbps=float(rates[_place(at.crf)]), capped_by=capped_by)
 
 

@@ -18,7 +18,8 @@ from reelrl.encode.parts.cuts import VideoPart, cut
 from reelrl.encode.parts.scan import scan
 from reelrl.encode.parts.whole import RESTARTS
 from reelrl.encode.target.goal import QualityTarget
-from reelrl.encode.target.plan import MeetTask, MetPart, meet_parts
+from reelrl.encode.target.meet import MeetTask, MetPart
+from reelrl.encode.target.plan import meet_parts
 from reelrl.encode.target.scores import all_scores, pooled
 from reelrl.encode.target.search import DEFAULT_RULES, SearchRules
 from reelrl.parallel import executor

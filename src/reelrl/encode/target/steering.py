@@ -1,0 +1,204 @@
+"""One encode that is steered to its target: a few frames are scored as it goes, and what is still to come makes up.
+
+The encoder begins at the chosen CRF. When the first mini-GOPs are out, frames of them are scored, and the CRF of those
+that follow is moved so that the mean of all frames is expected on the target; the encoder still shares out QPs among
+pictures by itself. An encode that can't get there any more is given up early: it costs what is coded by then.
+
+    scene ─► encoder ─► mini-GOPs ─► scores of a few frames ─► SceneSearch.rest_at ─► CRF of what is still to come
+                ▲                                                                                │
+                └────────────────────────────────────────────────────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reelrl.encode.codecs.packet import Packet
+from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.minigop.source.in_process import clipped, frames_held
+from reelrl.encode.minigop.source.plan import spans_of
+from reelrl.encode.target.levels import Stretch
+from reelrl.encode.target.measured import at_crf, cpu_s
+from reelrl.encode.target.scores import frame_scores, pooled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reelrl.content.clip import Clip
+    from reelrl.content.frame import Frame
+    from reelrl.encode.codecs.settings import EncoderSettings
+    from reelrl.encode.minigop.source.plan import Span
+    from reelrl.encode.target.search import SceneSearch
+
+LEAST_MINIGOPS = 5
+"""Scenes of fewer are nearly coded when the first scores are there."""
+
+FIRST_CHECK = 3
+"""Mini-GOP whose CRF is the first that scores decide: two mini-GOPs are out by then."""
+
+_CHECKS = 7  # of a long scene, about
+_LEAST_APART = 2  # mini-GOPs from one check to the next
+_MOST_SCORED = 30  # frames of a scene, about
+
+# Of each mini-GOP one frame of the uppermost layer, which has half of all frames, and one of the others in turn: eight
+# mini-GOPs have each of them once.
+_UPPERMOST = (11, 3, 1, 15, 9, 13, 5, 7)
+_OTHERS = (6, 12, 10, 8, 2, 4, 14, 16)
+
+
+@dataclass(frozen=True)
+class SteeredEncode:
+    """An encode, what was scored of it, and what that took; its stretches are all of its frames."""
+
+    packets: list[Packet]
+    stretches: list[Stretch]
+    score_cpu_s: float
+
+
+class _GaveUp(Exception):
+    """The encode can't meet its target any more; `stretches` were scored by then."""
+
+    def __init__(self, stretches: list[Stretch]) -> None:
+        super().__init__("another CRF to begin with is better")
+        self.stretches = stretches
+
+
+def steerable(frames: int, settings: EncoderSettings) -> bool:
+    return len(spans_of(frames, settings)) >= LEAST_MINIGOPS
+
+
+def frames_before_check(settings: EncoderSettings) -> int:
+    """Frames that are sent when the first scores are made."""
+    size: int = 2**settings.levels
+    return (FIRST_CHECK + 1) * size
+
+
+def frames_to_score(spans: Sequence[Span], frames: int) -> set[int]:
+    """Two of each mini-GOP, or of every second or third of a long scene; each has a neighbour on both sides."""
+    every = -(-2 * len(spans) // _MOST_SCORED)
+    chosen = set()
+    for turn, span in enumerate(spans[::every]):
+        before = span.first - (span.mg > 0)  # the base picture before it, or the key frame
+        chosen |= {before + place for place in (_UPPERMOST[turn % 8], _OTHERS[turn % 8])}
+    return {number for number in chosen if 0 < number < frames - 1}
+
+
+def checks_in(spans: Sequence[Span]) -> set[int]:
+    """Mini-GOPs at whose end all that is out is scored: their own CRF can still be moved."""
+    apart = max(_LEAST_APART, -(-len(spans) // _CHECKS))
+    return set(range(FIRST_CHECK, len(spans), apart))
+
+
+def steered_to_target(
+    scene: Clip, settings: EncoderSettings, search: SceneSearch, crf: float
+) -> tuple[SteeredEncode, list[list[Stretch]], float]:
+    """(the scene at its target, what was scored of each encode of it, CPU seconds of those that do not stay).
+
+    The first encode begins at `crf`; `search` decides where the next does, and learns from each.
+    """
+    encodes: list[list[Stretch]] = []
+    frames, thrown_away_cpu_s = scene.frame_count, 0.0
+    while True:
+        last, begin_s = len(encodes) + 1 >= search.rules.encodes, cpu_s()
+        try:
+            encode = _Steering(scene, settings, search, crf, last).run()
+        except _GaveUp as given_up:
+            encodes.append(given_up.stretches)
+        else:
+            encodes.append(encode.stretches)
+            if last or search.is_met(encode.stretches, frames):
+                search.learn(encode.stretches, frames)
+                return encode, encodes, thrown_away_cpu_s
+        crf = search.start_again(encodes[-1], frames)
+        thrown_away_cpu_s += cpu_s() - begin_s
+
+
+class _Steering:
+    def __init__(self, scene: Clip, settings: EncoderSettings, search: SceneSearch, crf: float, last: bool) -> None:
+        self._scene, self._search, self._last = scene, search, last
+        # With reconstructions: without, the encoder skips the last filters of pictures that nobody refers to.
+        self._settings = replace(at_crf(settings.for_clip(scene), round(crf)), recon=True, psnr=False, ssim=False)
+        self._spans = spans_of(scene.frame_count, self._settings)
+        self._wanted = frames_to_score(self._spans, scene.frame_count)
+        self._source: dict[int, Frame] = {}  # frames to score and their neighbours, until they are scored
+        self._coded: dict[int, Frame] = {}
+        self._packets: list[Packet] = []
+        self._crfs: list[int] = []  # of each frame whose mini-GOP was sent
+        self._aim, self._in_force, self._owed = crf, self._settings.qp, 0.0
+        self._stretches: list[Stretch] = []
+        self._score_cpu_s = 0.0
+
+    def run(self) -> SteeredEncode:
+        checks, size = checks_in(self._spans), 2**self._settings.levels
+        frames = iter(self._scene)
+        with EncoderSession(self._settings) as session:
+            for span in self._spans:
+                whole = span.frames >= size
+                for number in range(span.first, span.end):
+                    base_qp = None
+                    if whole and number == span.end - 1 and span.mg:
+                        base_qp = self._next_crf(session, check=span.mg in checks)
+                    frame = next(frames)
+                    if self._wanted & {number - 1, number, number + 1}:
+                        self._source[number] = frame
+                    session.send(frame, base_qp=base_qp)
+                    self._take(session.receive())
+                self._crfs += [self._in_force] * span.frames
+            self._take(session.flush())
+        self._score(self._scene.frame_count)
+        return SteeredEncode(self._packets, self._stretches, self._score_cpu_s)
+
+    def _next_crf(self, session: EncoderSession, *, check: bool) -> int | None:
+        """The CRF of the mini-GOP that is about to end, where it is another than before: whole steps, on average what
+        is aimed at.
+        """
+        if check:
+            self._aim = self._checked(session)
+        wanted = self._aim + self._owed
+        crf = clipped(round(wanted))
+        self._owed = min(max(wanted - crf, -1.0), 1.0)
+        before, self._in_force = self._in_force, crf
+        return crf if crf != before else None
+
+    def _checked(self, session: EncoderSession) -> float:
+        """Score what is out for certain, and give the CRF for the rest."""
+        known = max(span.end for span in self._spans if span.end + frames_held(self._settings) <= session.sent)
+        if len(self._packets) < known:
+            self._take(session.receive(wait_for=known - 1))
+        self._score(known)
+        crf = self._search.rest_at(
+            self._stretches, self._crfs[known:], self._scene.frame_count, self._settings.qp, last=self._last
+        )
+        if crf is None:
+            raise _GaveUp(self._stretches)
+        return crf
+
+    def _take(self, packets: list[Packet]) -> None:
+        for packet in packets:
+            if packet.number in self._wanted and packet.recon is not None:
+                self._coded[packet.number] = packet.recon
+            packet.recon = None
+            self._packets.append(packet)
+
+    def _score(self, end: int) -> None:
+        """Score the frames up to `end` that were not yet, as one stretch."""
+        first = sum(stretch.frames for stretch in self._stretches)
+        numbers = sorted(n for n in self._wanted if first <= n < end)
+        if not numbers:  # a few last frames: they are like those before
+            last = self._stretches.pop()
+            self._stretches.append(replace(last, frames=last.frames + end - first))
+            return
+        source = [self._source[n + step] for n in numbers for step in (-1, 0, 1)]
+        # How the reference moves counts; how the coded pictures do, does not.
+        coded = [self._coded[n] for n in numbers for _ in range(3)]
+        target = self._search.target
+        begin_s = cpu_s()
+        scores = frame_scores(target.metric, range(1, len(source), 3), source, coded)
+        self._score_cpu_s += cpu_s() - begin_s
+        self._source = {n: frame for n, frame in self._source.items() if n >= end - 1}
+        self._coded = {n: frame for n, frame in self._coded.items() if n >= end}
+        crf = float(np.mean(self._crfs[first:end]))
+        self._stretches.append(Stretch(end - first, crf, pooled(scores, target.pool)))

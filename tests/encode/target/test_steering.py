@@ -1,0 +1,150 @@
+"""An encode that is steered to its target while it is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from reelrl.content.quality import psnr
+from reelrl.content.sources import open_clip
+from reelrl.encode.codecs.decoding import decode
+from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.minigop.source.plan import layers_of, spans_of
+from reelrl.encode.parts.cuts import VideoPart
+from reelrl.encode.target.goal import QualityTarget
+from reelrl.encode.target.lessons import BITS, SETTINGS
+from reelrl.encode.target.levels import Levels, Stretch, mean_figure
+from reelrl.encode.target.meet import MeetTask, meet_part
+from reelrl.encode.target.model import CRFS, FileBelief
+from reelrl.encode.target.model_file import load_models
+from reelrl.encode.target.search import SceneSearch, SearchRules
+from reelrl.encode.target.steering import (
+    FIRST_CHECK,
+    checks_in,
+    frames_before_check,
+    frames_to_score,
+    steerable,
+    steered_to_target,
+)
+from reelrl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCENE = open_clip("generated:pan?size=128x96&frames=120&seed=3")
+PSNR = QualityTarget("psnr", 36.0)
+
+
+def coded(crf: int, moves: dict[int, int]) -> list[tuple[int, bytes]]:
+    """(QP, bytes) of each picture; `moves` are CRFs by frame."""
+    settings = replace(SETTINGS, qp=crf, preset=12).for_clip(SCENE)
+    packets = []
+    with EncoderSession(settings) as session:
+        for number, frame in enumerate(SCENE):
+            session.send(frame, base_qp=moves.get(number))
+            packets += session.receive()
+        packets += session.flush()
+    return [(packet.qp, packet.data) for packet in packets]
+
+
+@pytest.mark.slow
+def test_a_mini_gop_and_all_after_it_take_the_crf_that_is_sent_with_its_last_picture() -> None:
+    low, high, moved = coded(30, {}), coded(44, {}), coded(30, {64: 44})
+    # The mini-GOP before looks ahead to it, so only its leaves are the same: they have the CRF itself.
+    assert [data for _, data in moved[:33]] == [data for _, data in low[:33]]
+    assert [qp for qp, _ in moved[33:48:2]] == [30] * 8
+    assert [qp for qp, _ in moved[49:64:2]] == [qp for qp, _ in high[49:64:2]] == [44] * 8
+    assert abs(np.mean([qp for qp, _ in moved[65:]]) - np.mean([qp for qp, _ in high[65:]])) < 1
+    assert coded(30, {64: 44}) == moved
+
+
+@pytest.mark.parametrize("number", [1, 15, 17])
+def test_a_crf_within_a_mini_gop_is_refused(number: int) -> None:
+    settings = replace(SETTINGS, preset=12).for_clip(SCENE)
+    with EncoderSession(settings) as session, pytest.raises(ConfigError, match="last picture of a mini-GOP"):
+        for n, frame in enumerate(SCENE):
+            session.send(frame, base_qp=40 if n == number else None)
+
+
+@pytest.mark.parametrize("frames", [66, 100, 129, 200, 487, 600])
+def test_frames_to_score_have_neighbours_and_fall_on_layers_as_frames_do(frames: int) -> None:
+    spans = spans_of(frames, SETTINGS)
+    chosen = frames_to_score(spans, frames)
+    assert min(chosen) > 0
+    assert max(chosen) < frames - 1
+    assert len(chosen) <= 32
+    layers = [layer for span in spans for layer in layers_of(span, spans, SETTINGS.levels)]
+    leaves = np.mean([layers[number] == 4 for number in chosen])
+    assert leaves == pytest.approx(0.5, abs=0.1)
+
+
+def test_scenes_of_five_mini_gops_are_steered_from_the_fourth_on() -> None:
+    assert not steerable(65, SETTINGS)
+    assert steerable(66, SETTINGS)
+    assert min(checks_in(spans_of(66, SETTINGS))) == FIRST_CHECK
+    assert frames_before_check(SETTINGS) == 64
+
+
+CURVE = np.minimum(99.0, 100 - 1.5 * np.exp((CRFS - 30) / 11))
+
+
+def at(crf: float) -> float:
+    return float(np.interp(crf, CRFS, CURVE))
+
+
+def test_the_rest_makes_up_for_what_is_known() -> None:
+    known = [Stretch(60, 50.0, at(50) - 2)]
+    crf, mean = Levels("vmaf.mean", CURVE, 20.0, known, 120).rest_at(at(50), [], 8, 63)
+    assert mean == pytest.approx(at(50), abs=0.2)
+    assert crf < 47
+
+
+def test_the_surer_the_model_is_the_less_a_stretch_says() -> None:
+    known = [Stretch(33, 40.0, at(40) - 3)]
+    crfs = [Levels("vmaf.mean", CURVE, doubt, known, 200).whole_at(at(40)) for doubt in (0.2, 1.0, 4.0)]
+    assert crfs == sorted(crfs, reverse=True)
+    assert crfs[0] - crfs[-1] > 2
+
+
+def test_a_whole_encode_that_missed_says_where_to_begin_again() -> None:
+    known = [Stretch(60, 40.0, at(40) - 3), Stretch(60, 44.0, at(44) - 3)]
+    crf = Levels("vmaf.mean", CURVE, 5.0, known, 120).whole_at(at(42) - 3)
+    assert crf == pytest.approx(42, abs=0.5)
+
+
+def searching(target: QualityTarget) -> SceneSearch:
+    models, _ = load_models()
+    beliefs = {name: FileBelief(models[name]).scene(models[name].centre) for name in (target.figure, BITS)}
+    return SceneSearch(beliefs, target, 12, SearchRules(), restart_cost=0.5)
+
+
+@pytest.mark.slow
+def test_a_scene_is_coded_to_its_target_and_again_to_the_same_bytes() -> None:
+    settings, scene = replace(SETTINGS, preset=12), SCENE.load()
+    encode, encodes, _ = steered_to_target(scene, settings, searching(PSNR), 50)
+    assert sum(stretch.frames for stretch in encode.stretches) == scene.frame_count
+    assert encodes[-1] == encode.stretches
+    pictures = decode(packet.data for packet in encode.packets)
+    got = np.mean([psnr(a, b).y for a, b in zip(scene, pictures, strict=True)])
+    assert got == pytest.approx(PSNR.value, abs=2 * PSNR.near)
+    assert mean_figure(encode.stretches) == pytest.approx(got, abs=PSNR.near)
+    again, _, _ = steered_to_target(scene, settings, searching(PSNR), 50)
+    assert [packet.data for packet in again.packets] == [packet.data for packet in encode.packets]
+
+
+@pytest.mark.slow
+def test_a_steered_part_is_found_again_with_all_that_was_decided(tmp_path: Path) -> None:
+    models, _ = load_models()
+    settings = replace(SETTINGS, preset=12).for_clip(SCENE)
+    files = {name: FileBelief(models[name]) for name in (PSNR.figure, BITS)}
+    part = VideoPart(0, 0, SCENE.frame_count)
+    task = MeetTask(SCENE, part, "pictures", tmp_path, settings, PSNR, files, SearchRules(probes=0), None)
+    first, second = meet_part(task), meet_part(task)
+    assert (first.found, second.found) == (False, True)
+    assert second.coded == first.coded
+    assert second.decision == first.decision
+    for name in files:
+        np.testing.assert_allclose(second.beliefs[name].curve(8)[0], first.beliefs[name].curve(8)[0])
