@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from reelrl.content.read.carried import Carried, MasteringDisplay, Presentation, read_carried, read_presentation
 from reelrl.content.read.timing import Timing
+from reelrl.content.write.arrival import alike
 from reelrl.content.write.video import write_bitstream
 from reelrl.errors import ContentError, ReelError
 from tests.content.whole_files import FONT, SIZE, TICK, Whole, ffprobe, picture
@@ -103,6 +104,12 @@ def test_pictures_are_shown_as_the_source_shows_them(
         assert found.mastering.red == pytest.approx(SCREEN.red, abs=1e-4)
         assert found.mastering.white == pytest.approx(SCREEN.white, abs=1e-4)
         assert found.mastering.luminance == pytest.approx(SCREEN.luminance, rel=1e-3)
+
+
+def test_a_dark_level_in_the_steps_of_av1_is_the_same_and_another_is_not() -> None:
+    dark = replace(SCREEN, luminance=(0.0001, 1000.0))
+    assert alike(dark, replace(dark, luminance=(2 / 16384, 1000.0)))
+    assert not alike(dark, SCREEN)
 
 
 @pytest.mark.parametrize("look", ["hdr10", "anamorphic", "turned", "anamorphic and turned"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.encode.parts.coding import Budget
+from reelrl.encode.parts.held_controller import ROOM as HELD_ROOM
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,16 +55,16 @@ class PartBudgets:
         doubt = _DOUBT * self._whole_bits
         return (self._took + self._probes.ratio * doubt) / (self._expected + doubt)
 
-    def plan(self, number: int, *, hold: bool, look: bool = False) -> Budget:
+    def plan(self, number: int, *, hold: bool, room: float = HELD_ROOM) -> Budget:
         """The budget of a part, which is under way from now on: fixed deltas, or with `hold` bits that are held.
 
-        With `look` it may begin again after its first mini-GOP.
+        For these it may go as far as `room` from the deltas.
         """
         delta, ratio = self._common_delta(), self.ratio
         self._unplanned[number] = False
         deltas = tuple(delta + offset for offset in self._offsets[number])
         plan, slope = self._probes.plans[number], self._probes.slopes[number]
-        budget = Budget(1.0, plan, slope, deltas, ratio, self._policy if hold else None, looks=look)
+        budget = Budget(1.0, plan, slope, deltas, ratio, self._policy if hold else None, room=room)
         self._under_way[number] = replace(budget, bits=ratio * budget.expected_bits(deltas))
         return self._under_way[number]
 

@@ -23,7 +23,7 @@ from reelrl.encode.minigop.source.plan import ClipPlan
 from reelrl.encode.minigop.source.preparation import opening_qp, planned_source
 from reelrl.encode.parts.board import TaskProgress
 from reelrl.encode.parts.cuts import VideoPart
-from reelrl.encode.parts.held_controller import LOOKED_AT, BeginAgain, HeldController
+from reelrl.encode.parts.held_controller import ROOM, HeldController
 from reelrl.errors import ContentError
 from reelrl.storage.files import write_atomic
 from reelrl.storage.regular_files import own_path, read_regular
@@ -45,7 +45,7 @@ class Budget:
     policy          name of the controller that holds the part to its bits, near these deltas; without one they are
                     followed, and the part takes what it takes
     session_qp      QP that the encoder is opened at; None chooses it by the plan
-    looks           a short part is begun again when its first mini-GOP shows that the ratio is wrong
+    room            QP steps from these deltas that the controller may go, either way
     """
 
     bits: float
@@ -55,7 +55,7 @@ class Budget:
     ratio: float = 1.0
     policy: str | None = None
     session_qp: int | None = None
-    looks: bool = False
+    room: float = ROOM
 
     @property
     def opening_qp(self) -> int:
@@ -64,15 +64,10 @@ class Budget:
             return self.session_qp
         return opening_qp(self.plan.scaled(self.ratio), self.bits, self.octaves_per_qp)
 
-    def controller(self, *, look: bool) -> MiniGopController:
+    def controller(self) -> MiniGopController:
         if self.policy is None:
             return FixedDeltas(self.deltas)
-        return HeldController(load_minigop_controller(self.policy), self, look=look)
-
-    def with_ratio(self, ratio: float) -> Budget:
-        """The same for an encode that takes other bits at the same QPs: the deltas make up for it."""
-        step = math.log2(ratio / self.ratio) / self.octaves_per_qp
-        return replace(self, ratio=ratio, deltas=tuple(delta + step for delta in self.deltas))
+        return HeldController(load_minigop_controller(self.policy), self)
 
     def expected_bits(self, deltas: Sequence[float]) -> float:
         """What the first mini-GOPs, or all, take with these deltas by the plan alone, without the ratio."""
@@ -85,7 +80,7 @@ class Budget:
     def facts(self) -> list[Any]:
         """All that the part's bytes depend on, as plain data."""
         planned = [(minigop.layer_qps, minigop.probe_bits, minigop.probe_sse) for minigop in self.plan.minigops]
-        decided = [self.policy, self.deltas, self.opening_qp, self.looks]
+        decided = [self.policy, self.deltas, self.opening_qp, self.room]
         return [self.bits, self.octaves_per_qp, self.ratio, *decided, self.plan.qp, planned]
 
 
@@ -183,14 +178,6 @@ def _coded_freely(task: PartTask) -> PartStream:
 
 
 def _coded_to_budget(task: PartTask, budget: Budget) -> PartStream:
-    try:
-        return _coded_by(budget.controller(look=budget.looks and task.part.frames in LOOKED_AT), task, budget)
-    except BeginAgain as found:
-        better = budget.with_ratio(found.ratio)
-        return _coded_by(better.controller(look=False), task, better)
-
-
-def _coded_by(controller: MiniGopController, task: PartTask, budget: Budget) -> PartStream:
     packets: list[Packet] = []
     clip = _watched(task, packets)
     source = planned_source(
@@ -202,7 +189,7 @@ def _coded_by(controller: MiniGopController, task: PartTask, budget: Budget) -> 
         session_qp=budget.opening_qp,
     )
     source.packets = packets
-    run = run_controller(source, controller, task.seed)
+    run = run_controller(source, budget.controller(), task.seed)
     return PartStream(packets, list(run.deltas), source.settings.qp)
 
 

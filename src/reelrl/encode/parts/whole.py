@@ -24,6 +24,7 @@ from reelrl.encode.parts.board import enough, shown_board
 from reelrl.encode.parts.budgets import PartBudgets
 from reelrl.encode.parts.coding import CodedPart, PartTask, finished, joined
 from reelrl.encode.parts.cuts import cut
+from reelrl.encode.parts.held_controller import ROOM, ROOM_OF_FEW
 from reelrl.encode.parts.probing import Prober
 from reelrl.encode.parts.scan import scan
 from reelrl.encode.parts.window import FEW, coding_order, is_held, planned
@@ -149,12 +150,12 @@ class _PartCoder:
 
     def code_all(self, parts: Sequence[VideoPart], budgets: PartBudgets, board: ProgressBoard) -> None:
         """Code them side by side, each by what those a window before it took."""
-        order, few = coding_order(parts), len(parts) < FEW
+        order, room = coding_order(parts), ROOM_OF_FEW if len(parts) < FEW else ROOM
         tasks: list[PartTask] = []
 
         def plan(end: int) -> None:
             for place in range(len(tasks), end):
-                budget = budgets.plan(order[place].number, hold=is_held(place, len(order)), look=few)
+                budget = budgets.plan(order[place].number, hold=is_held(place, len(order)), room=room)
                 tasks.append(self._task(order[place], budget, board))
 
         plan(planned(0, len(order)))

@@ -15,7 +15,7 @@ from reelrl.encode.target.levels import Stretch, mean_crf
 from reelrl.encode.target.measured import cpu_s, measured
 from reelrl.encode.target.model import from_scale, to_scale
 from reelrl.encode.target.probe import frames_to_check, scored, windows
-from reelrl.encode.target.scores import POOLS, all_scores, pooled
+from reelrl.encode.target.scores import METRICS, POOLS, all_scores, pooled
 from reelrl.encode.target.search import CHECK_DOUBT
 from reelrl.encode.target.spline import spline_weights
 from reelrl.encode.target.steering import steered_to_target
@@ -146,7 +146,8 @@ class RealEncodes:
         figures = {f"{target.metric}.{pool}": pooled(scores, pool) for pool in POOLS}
         figures[BITS] = float(np.log2(8 * sum(packet.size for packet in encode.packets) / pixels))
         kept = mean_crf(encodes[-1])
-        point = CurvePoint(str(search.preset), kept, figures, took_s, {target.metric: cpu_s() - begin_s})
+        score_cpu_s = dict.fromkeys(METRICS, 0.0) | {target.metric: cpu_s() - begin_s}
+        point = CurvePoint(str(search.preset), kept, figures, took_s, score_cpu_s)
         return SteeredPoint(point, encodes, self.whole(lesson, search.preset, round(4 * kept) / 4, target.metric))
 
     def of_scenes(self, names: Sequence[str]) -> Laboratory:

@@ -11,7 +11,7 @@ import numpy as np
 
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.lessons import BITS, PROBE
-from reelrl.encode.target.levels import Levels, mean_crf, mean_figure
+from reelrl.encode.target.levels import UNLIKE, Levels, mean_crf, mean_figure
 from reelrl.encode.target.model import CRFS, SceneBelief
 
 if TYPE_CHECKING:
@@ -148,7 +148,10 @@ class SceneSearch:
         levels = self._levels(stretches, frames)
         least = max(start - ROOM, self._least_crf)
         crf, mean = levels.rest_at(self.target.value, under_way, least, max(start + ROOM, least))
-        if last or self._is_near(mean) or abs(levels.whole_at(self.target.value) - start) < ROOM / 2:
+        # What is to come may be unlike what is known.
+        unsure = UNLIKE * (1 - sum(stretch.frames for stretch in stretches) / frames)
+        lost = abs(mean - self.target.value) > (self.rules.redo + unsure) * self.target.near
+        if last or not lost or abs(levels.whole_at(self.target.value) - start) < ROOM / 2:
             return crf
         return None
 
