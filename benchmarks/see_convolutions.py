@@ -22,11 +22,12 @@ TRIES = 3
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--learners", type=int, default=24)
+    parser.add_argument("--types", nargs="+", default=["float32", "bfloat16"])
     args = parser.parse_args()
     torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = True
     settings = AutoEncoderSettings()
     encoder, decoder = Encoder(settings), Decoder(settings)
-    for dtype in (torch.float32, torch.bfloat16):
+    for dtype in (getattr(torch, name) for name in args.types):
         totals = {"products": 0.0, "groups": 0.0, "fastest": 0.0}
         for branch, sides in enumerate(SIDES):
             both = (*encoder.branches[branch].children(), *decoder.branches[branch].children())

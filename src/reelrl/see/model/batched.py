@@ -9,6 +9,7 @@ on the device: on a GPU both are timed when a shape is first seen, as cuDNN does
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Way = Callable[..., Tensor]
 
+ALIGNED = 8  # numbers: products of rows that begin elsewhere are several times slower
 _TRIES = 3
 _fastest: dict[tuple[Any, ...], Way] = {}
 
@@ -85,24 +87,27 @@ class _Products(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         columns = _columns(x, weight.shape[-1])
         ctx.save_for_backward(columns, weight)
-        return _product(weight, columns)
+        return _product(weight, columns)[..., : x.shape[3] - weight.shape[-1] + 1]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor]:
         (gradient,) = gradients
         columns, weight = ctx.saved_tensors
-        reach = weight.shape[-1] - 1
-        wanted = torch.bmm(gradient.flatten(2), columns.flatten(2).mT).view_as(weight)
+        reach, width = weight.shape[-1] - 1, gradient.shape[3]
+        whole = functional.pad(gradient, (0, columns.shape[3] - width))
+        wanted = torch.bmm(whole.flatten(2), columns.flatten(2).mT).view_as(weight)
         if not ctx.needs_input_grad[0]:
             return None, wanted
         turned = weight.flip(3, 4).transpose(1, 2)
-        padded = functional.pad(gradient, (reach, reach, reach, reach))
-        return _product(turned, _columns(padded, reach + 1)), wanted
+        seen = _columns(functional.pad(gradient, (reach, reach, reach, reach)), reach + 1)
+        return _product(turned, seen)[..., : width + reach], wanted
 
 
 def _columns(x: Tensor, kernel: int) -> Tensor:
-    """What the kernel sees at each place: [L, C * K * K, H', W']."""
+    """What the kernel sees at each place: [L, C * K * K, H', W'], W' rounded up to what tensor cores read at once."""
     height, width = (side - kernel + 1 for side in x.shape[2:])
+    more = -width % ALIGNED
+    x, width = _padded(x, (0, more, 0, 0)), width + more
     seen = [x[:, :, i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
     return torch.stack(seen, 2).flatten(1, 2)
 
@@ -148,7 +153,9 @@ def _seconds(way: Way, x: Tensor, weight: Tensor, *rest: Any) -> float:
         out = way(own, kernel, *rest)
         torch.autograd.grad(out, [own, kernel] if x.requires_grad else [kernel], torch.ones_like(out))
 
-    once()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the thread of the backward pass meets the device for the first time
+        once()
     torch.cuda.synchronize()
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     begin.record()
