@@ -54,6 +54,16 @@ def test_players_play_side_by_side_and_each_goes_on_alone(
     assert saved.step == 160
 
 
+def test_contestants_at_once_play_as_they_do_one_after_the_other(tmp_path: Path) -> None:
+    rows = []
+    for number, more in enumerate(([], ["--at-once"])):
+        out = tmp_path / f"{number}.json"
+        assert compare(out, "--contestants", f"chance,{SMALL},{SMALL}+lamda=0.5", "--together", "2", *more) == 0
+        rows.append([{**row, "frames_per_s": 0} for row in json.loads(out.read_text())["rows"]])
+    assert len(rows[0]) == 6
+    assert rows[0] == rows[1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,4 +1,4 @@
-"""Players side by side: what each sees, games and seeds, in one pass over a device per contestant.
+"""Players side by side: what each sees, games and seeds, in one pass over a device per contestant, or of all at once.
 
 A contestant is a way to see ("pixels", "embedding", "embedding:places", "both"), or "chance", which learns nothing. All
 its players, one per game and seed, step side by side, each in a game of its own. A figure is the mean return of the
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -87,15 +88,22 @@ class RaceOfPlayers:
             self.facts = {**saved["facts"], **facts}
 
     def run(
-        self, who: PlayerContestant, device: str = "cpu", keep: Path | None = None, together: int = TOGETHER
+        self,
+        contestants: Sequence[PlayerContestant],
+        device: str = "cpu",
+        keep: Path | None = None,
+        together: int = TOGETHER,
     ) -> None:
-        """Let a contestant's players play, unless all of them have; trained players are saved as runs in `keep`."""
-        rows = [self.rows.get((who.name, *game)) for game in self.games]
-        if all(row and row["frames"] >= self.frames for row in rows):
+        """Let contestants' players play side by side, but for contestants all of whose players have played.
+
+        Trained players are saved as runs in `keep`.
+        """
+        missing = [who for who in contestants if not self._has_played(who)]
+        if not missing:
             return
         with (
-            OnePass(who, self.games, device, together) as one,
-            Progress(who.name, self.frames, unit="frames") as progress,
+            OnePass(missing, self.games, device, together) as one,
+            Progress(" ".join(who.name for who in missing), self.frames, unit="frames") as progress,
         ):
             try:
                 with Saving() as saving:
@@ -108,14 +116,18 @@ class RaceOfPlayers:
             if keep is not None:
                 one.save(keep)
 
+    def _has_played(self, who: PlayerContestant) -> bool:
+        rows = [self.rows.get((who.name, *game)) for game in self.games]
+        return all(row and row["frames"] >= self.frames for row in rows)
+
     def _write(self, one: OnePass) -> None:
-        for number, (source, seed) in enumerate(self.games):
-            self.rows[one.who.name, source, seed] = {
-                "contestant": one.who.name,
+        for (who, (source, seed)), episodes in zip(product(one.contestants, self.games), one.episodes, strict=True):
+            self.rows[who.name, source, seed] = {
+                "contestant": who.name,
                 "source": source,
                 "seed": seed,
                 "frames": one.done,
-                **summary(one.episodes[number], self.frames, one.done, learns=one.who.settings is not None),
+                **summary(episodes, self.frames, one.done, learns=who.settings is not None),
                 "frames_per_s": round(one.rate, 1),
             }
         ordered = [self.rows[key] for key in sorted(self.rows)]
@@ -123,15 +135,17 @@ class RaceOfPlayers:
 
 
 class OnePass:
-    """One contestant's players in their games; `together` of them step at once, while the games of others play on."""
+    """Contestants' players in their games; `together` of them step at once, while the games of others play on."""
 
-    def __init__(self, who: PlayerContestant, games: Sequence[tuple[str, int]], device: str, together: int) -> None:
+    def __init__(
+        self, contestants: Sequence[PlayerContestant], games: Sequence[tuple[str, int]], device: str, together: int
+    ) -> None:
         if together < 1:
             raise ConfigError(f"{together} players step together; give 1 or more")
-        self.who, self.done = who, 0
+        self.contestants, self.done = contestants, 0
         self.groups: list[Group] = []
         try:
-            for first in range(0, len(games), together):
+            for who, first in product(contestants, range(0, len(games), together)):
                 self.groups.append(Group(who, games[first : first + together], device))
         except BaseException:
             self.close()
@@ -152,7 +166,7 @@ class OnePass:
 
     @property
     def episodes(self) -> list[list[tuple[int, float]]]:
-        """Of each player: the frame at which an episode ended, and its return."""
+        """Of each player, contestant by contestant: the frame at which an episode ended, and its return."""
         return [each for group in self.groups for each in group.episodes]
 
     @property

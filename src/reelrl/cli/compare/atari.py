@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", type=int, default=3, metavar="N", help="players per contestant and game (default 3)")
     add("--frames", type=int, default=200_000, metavar="N", help="frames that each plays (default 200000)")
     add("--together", type=int, default=8, metavar="N", help="players that step at once (default 8)")
+    add("--at-once", action="store_true", help="all contestants play at the same time, not one after the other")
     add("--device", default="cpu", help="cpu or cuda (default cpu)")
     add("--keep", type=Path, metavar="FOLDER", help="save trained players there, as runs of `reel train atari`")
     add("-o", "--out", type=Path, default=Path("atari.json"), metavar="FILE", help="results (JSON, and a table: .md)")
@@ -58,8 +59,9 @@ def run(args: argparse.Namespace) -> None:
     facts = {"command": shlex.join(["reel", *sys.argv[1:]]), "device": device}
     seeds = range(args.seed, args.seed + args.seeds)
     race = RaceOfPlayers(args.out, sources, seeds, args.frames, facts)
+    for some in [wanted] if args.at_once else [[each] for each in wanted]:
+        race.run(some, device, args.keep, args.together)
     for each in wanted:
-        race.run(each, device, args.keep, args.together)
         rows = [row for row in race.rows.values() if row["contestant"] == each.name]
         if each.settings and rows:
             output.line("player", each.name, f"{rows[0]['frames_per_s']:.0f} frames/s")
