@@ -3,10 +3,10 @@
     python benchmarks/doom_scenarios.py                                  all three, 30 episodes each
     python benchmarks/doom_scenarios.py --runs runs/0001 runs/0002 runs/0003 --episodes 40 -o teams.json
 
-Runs of `reel train doom` play in their own scenario, as they are, with black views, and with views swapped among the
-players; several runs of one scenario (seeds) are taken together, with Student's 95 % interval over runs of what they
-have more than the best blind rule. Every team plays its episodes one after the other in engines of its own, with the
-rewards that are meant for the scenario; other intervals are bootstrap over episodes.
+Runs of `reel train doom`, or teams' files, play in their own scenario, as they are, with black views, and with views
+swapped among the players; several runs of one scenario (seeds) are taken together, with Student's 95 % interval over
+runs of what they have more than the best blind rule. Every team plays its episodes one after the other in engines of
+its own, with the rewards that are meant for the scenario; other intervals are bootstrap over episodes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from reelrl.report.intervals import Interval, mean_interval, seeds_interval
 
 SCENARIOS = ("bystanders", "hiders", "gate")
 CHANCE, ORACLE, ALONE = "chance", "oracle", "oracle, alone"
+RULES = (CHANCE, *BLIND_RULES, ORACLE, ALONE)
 VIEWS = ("", "black", "swapped")
 
 
@@ -45,7 +46,7 @@ class Task:
 
 def play(task: Task) -> list[float]:
     """The return of each episode."""
-    is_run = Path(task.team).is_dir()
+    is_run = task.team not in RULES
     players = 1 if task.team == ALONE else 2
     env = _run_env(task.team) if is_run else _env(task.scenario, players, sightings=task.team in (ORACLE, ALONE))
     try:
@@ -99,11 +100,11 @@ def _team(task: Task, env: VizDoomCoopParallelEnv) -> Team:
 
 
 def tasks_of(args: argparse.Namespace) -> list[Task]:
-    rules = [CHANCE, *BLIND_RULES, ORACLE, ALONE]
-    tasks = [Task(name, rule, "", args.episodes, args.seed) for name in args.scenarios for rule in rules]
-    for number, folder in enumerate(args.runs):
-        name = open_team(folder).task["config_path"]
-        tasks += [Task(name, folder, view, args.episodes, args.seed + 1 + number) for view in VIEWS]
+    tasks = [Task(name, rule, "", args.episodes, args.seed) for name in args.scenarios for rule in RULES]
+    for view in VIEWS:
+        for number, folder in enumerate(args.runs):
+            name = open_team(folder).task["config_path"]
+            tasks.append(Task(name, folder, view, args.episodes, args.seed + 1 + number))
     return tasks
 
 
@@ -112,7 +113,7 @@ def summary(tasks: list[Task], returns: list[list[float]]) -> dict[str, Any]:
     rules: dict[str, dict[str, Interval]] = defaultdict(dict)
     trained: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for task, each in zip(tasks, returns, strict=True):
-        if Path(task.team).is_dir():
+        if task.team not in RULES:
             trained[task.scenario][task.view or "own views"].append(float(np.mean(each)))
         else:
             rules[task.scenario][task.team] = mean_interval(np.array(each))
@@ -142,6 +143,10 @@ def show(found: dict[str, Any]) -> None:
             print(f"  trained, {view:10} {by_run}   more than blind {more}   {row['way to the oracle']:.0%} of the way")
 
 
+def _name(task: Task) -> str:
+    return f"{task.scenario}, {task.team} {task.view}".strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scenarios", nargs="*", default=list(SCENARIOS))
@@ -153,7 +158,10 @@ def main() -> None:
     args = parser.parse_args()
     tasks = tasks_of(args)
     with executor(args.workers) as work:
-        returns = list(work.map(play, tasks, name=lambda task: f"{task.scenario}, {task.team} {task.view}"))
+        returns = []
+        for task, each in zip(tasks, work.map(play, tasks, name=_name), strict=True):
+            returns.append(each)
+            print(f"{_name(task)}: {np.mean(each):.2f} of {len(each)} episodes", flush=True)
     found = summary(tasks, returns)
     show(found)
     if args.out:

@@ -90,7 +90,7 @@ def test_rows_of_several_matches_are_those_of_all_frames_together() -> None:
         frames = BatchFrames(VIDEO)
         frames.frames = part.frames if part.frames is not None else torch.empty(0)
         alone.append(frames.stacked(part.steps.get(ROWS)))
-    joined = match_tasks.joined(parts, torch.device("cpu"))
+    joined = match_tasks.joined(parts)
     frames = BatchFrames(VIDEO)
     frames.frames = joined.frames if joined.frames is not None else torch.empty(0)
     assert torch.equal(frames.stacked(joined.steps.get(ROWS)), torch.cat(alone))

@@ -18,7 +18,6 @@ class OwnDraws:
     def __init__(self, actor: Any, seed: int, device: torch.device) -> None:
         self.actor = actor
         self._generator = torch.Generator(device).manual_seed(seed)
-        self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def state(self) -> Tensor:
         return self._generator.get_state()
@@ -32,8 +31,7 @@ class OwnDraws:
 
     @torch.no_grad()
     def __call__(self, known: Known) -> dict[str, Tensor]:
-        with torch.cuda.stream(self._stream):  # of its own, so as not to wait for what the learner has asked of the GPU
-            scores = self.actor.scores(known).log_softmax(-1)
-            flat = torch.multinomial(scores.flatten(0, -2).exp(), 1, generator=self._generator)
-            action = flat.reshape(scores.shape[:-1])
-            return {"action": action, "log_prob": scores.gather(-1, action[..., None])[..., 0]}
+        scores = self.actor.scores(known).log_softmax(-1)
+        flat = torch.multinomial(scores.flatten(0, -2).exp(), 1, generator=self._generator)
+        action = flat.reshape(scores.shape[:-1])
+        return {"action": action, "log_prob": scores.gather(-1, action[..., None])[..., 0]}

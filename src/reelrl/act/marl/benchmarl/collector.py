@@ -55,6 +55,7 @@ class MatchCollector:
             actor = self._policy[0].module[0]
             self._draws = OwnDraws(actor, seeding.seed_for(experiment.seed, "actions"), self._device)
         self._draws_begun: Tensor | None = None
+        self._stream: Any = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def __iter__(self) -> Iterator[TensorDictBase]:
         self._begun = self._experiment.total_frames
@@ -91,16 +92,28 @@ class MatchCollector:
             self._under_way = None if last else self._submit()
         if batch.frames is not None and experiment.frames is not None:
             experiment.frames.frames = batch.frames.to(experiment.config.train_device)
-        players = batch.steps[GROUP]
+        steps = batch.steps.to(self._device)
+        players = steps[GROUP]
         if experiment.imitation.steps and players.get(TAUGHT, None) is None:
             players[TAUGHT] = torch.full_like(players["action"], NOT_TAUGHT)
-        return batch.steps
+        return steps
 
     def _submit(self) -> Future[CollectedBatch]:
         rollouts = self._ready()
         self._take_weights()
         self._draws_begun = self._draws.state() if self._draws else None
-        return self._thread.submit(rollouts.collect, self._draws)  # type: ignore[arg-type]
+        weights_are_here = torch.cuda.current_stream(self._device).record_event() if self._stream else None
+        return self._thread.submit(self._collect, rollouts, weights_are_here)
+
+    def _collect(self, rollouts: Rollouts | MatchRollouts, weights_are_here: Any) -> CollectedBatch:
+        """Beside the learner, in a stream of its own: what the learner has asked of the GPU is not waited for.
+
+        All of it, from pictures to actions: what one stream writes and another one reads may not be there yet.
+        """
+        with torch.cuda.stream(self._stream):
+            if self._stream:
+                self._stream.wait_event(weights_are_here)
+            return rollouts.collect(self._draws)  # type: ignore[arg-type]
 
     def _ready(self) -> Rollouts | MatchRollouts:
         """The matches for another batch: other ones when the teacher has gone."""
@@ -128,7 +141,7 @@ class MatchCollector:
         if self._settings.spread:
             shared = (self._steps, task.video_key, experiment.frames is not None, taught)
             matches = [MatchSettings(task.settings, seed, *shared) for seed in seeds]
-            return MatchRollouts(matches, experiment.jobs, self._device)
+            return MatchRollouts(matches, experiment.jobs)
         env = experiment.test_env
         while isinstance(env, TransformedEnv):
             env = env.base_env

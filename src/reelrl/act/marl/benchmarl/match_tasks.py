@@ -81,8 +81,8 @@ class MatchTask:
 class MatchRollouts:
     """N matches, each a task at every batch; in the place of `Rollouts`, for an actor with scores."""
 
-    def __init__(self, matches: Sequence[MatchSettings], jobs: int, device: Any) -> None:
-        self.taught, self.shown, self._device = matches[0].taught, 0, device
+    def __init__(self, matches: Sequence[MatchSettings], jobs: int) -> None:
+        self.taught, self.shown = matches[0].taught, 0
         self._matches = list(matches)
         none = np.zeros((0, matches[0].task.num_players), np.int64)
         self._standings = [Standing(0, none) for _ in matches]
@@ -90,9 +90,7 @@ class MatchRollouts:
 
     def collect(self, policy: OwnDraws) -> CollectedBatch:
         """The next steps of every match."""
-        seed, actor = policy.seed(), policy.actor
-        if self._device.type != "cpu":
-            actor = copy.deepcopy(actor).to(CPU)
+        seed, actor = policy.seed(), copy.deepcopy(policy.actor).to(CPU)
         tasks = [
             MatchTask(number, settings, standing, actor, seed_for(seed, "match", number), number < self.shown)
             for number, (settings, standing) in enumerate(zip(self._matches, self._standings, strict=True))
@@ -101,7 +99,7 @@ class MatchRollouts:
         if len(batches) < len(tasks):
             raise InterruptedError("the collection was stopped")
         self._standings = [task.standing.after(batch.steps) for task, batch in zip(tasks, batches, strict=True)]
-        return joined(batches, self._device)
+        return joined(batches)
 
     def stop(self) -> None:
         """Begin no more matches of the batch under way."""
@@ -112,14 +110,14 @@ class MatchRollouts:
         close_matches()
 
 
-def joined(batches: Sequence[CollectedBatch], device: Any) -> CollectedBatch:
+def joined(batches: Sequence[CollectedBatch]) -> CollectedBatch:
     """The matches of several batches in one; rows are those of all frames together."""
     before, frames = 0, [batch.frames for batch in batches if batch.frames is not None]
     for batch, its_frames in zip(batches, frames, strict=False):
         for key in (ROWS, NEXT_ROWS):
             batch.steps.set(key, batch.steps.get(key) + before)
         before += len(its_frames)
-    steps: TensorDict = torch.cat([batch.steps for batch in batches]).to(device)
+    steps: TensorDict = torch.cat([batch.steps for batch in batches])
     return CollectedBatch(steps, torch.cat(frames) if frames else None)
 
 

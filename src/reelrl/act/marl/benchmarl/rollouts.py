@@ -57,7 +57,7 @@ class Seen(NamedTuple):
 
 
 class CollectedBatch(NamedTuple):
-    """Steps [matches, steps] and, where they have rows of frames and no video, the frames."""
+    """Steps [matches, steps] and, where they have rows of frames and no video, the frames; both in the CPU's memory."""
 
     steps: TensorDict
     frames: Tensor | None
@@ -124,7 +124,7 @@ class Rollouts:
             self._finish(group, places, steps - 1, record, extra)
         frames = self._frames(extra) if self._rows_only else None
         self._wrap_around(steps)
-        return CollectedBatch(record.tensordict(self.device), frames)
+        return CollectedBatch(record.tensordict(), frames)
 
     def stop(self) -> None:
         """End the batch under way before its next step, with an InterruptedError."""
@@ -249,7 +249,7 @@ class _Record:
             everyone = np.broadcast_to(value[:, None, None], (len(places), self._players, 1))
             self.put(("next", GROUP, name), places, step, everyone)
 
-    def tensordict(self, device: Any) -> TensorDict:
+    def tensordict(self) -> TensorDict:
         for prefix in ((GROUP,), ("next", GROUP)):
             infos = self._arrays.pop((*prefix, _INFO))
             self._arrays |= {(*prefix, "info", name): infos[..., place] for place, name in enumerate(INFO_KEYS)}
@@ -268,7 +268,7 @@ class _Record:
                 inside[name] = nested((*prefix, name), shape if name == "next" else players)
             return TensorDict(inside, size)
 
-        return nested((), shape).to(device)
+        return nested((), shape)
 
 
 def tensordict_of(known: Known) -> TensorDict:
