@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from reelrl.errors import ConfigError
+from reelrl.parallel import close_at_end
 from reelrl.storage.cache import RAW, cached
 from reelrl.storage.files import cache_dir
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -40,7 +41,13 @@ def own_pid(task: tuple[int, Path | None]) -> int:
     return os.getpid()
 
 
-def kind(task: tuple[int, Path | None]) -> int:
+def leaves_open(task: tuple[int, Path]) -> None:
+    """Something for the next task of its kind, closed when the worker ends."""
+    number, folder = task
+    close_at_end(partial(Path.touch, folder / f"{number}.closed"))
+
+
+def kind(task: tuple[int, Any]) -> int:
     return task[0]
 
 

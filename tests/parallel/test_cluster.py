@@ -188,6 +188,8 @@ def test_tasks_that_belong_together_go_to_one_worker_and_survive_a_node(nodes: T
             return len(now) == 1
 
         until(one_is_left)  # for the one core
+        list(work.map(functions.leaves_open, [(0, tmp_path)], near=functions.kind))
+    assert (tmp_path / "0.closed").exists()
     until(lambda: not [pid for pid in {*first, *again, *left} if Path(f"/proc/{pid}").exists()], "a worker is left")
 
 

@@ -164,6 +164,9 @@ def test_tasks_that_belong_together_go_to_one_worker_while_it_lives(tmp_path: Pa
         assert again == [again[0], first[0], again[0], first[0]]
         assert again[0] not in first
         assert set(work.map(double, range(4))) == {0, 2, 4, 6}  # and others to anybody
+        list(work.map(functions.leaves_open, [(0, tmp_path), (1, tmp_path)], near=functions.kind))
+        assert not list(tmp_path.glob("*.closed"))
+    assert len(list(tmp_path.glob("*.closed"))) == 2
 
 
 @posix

@@ -2,5 +2,6 @@
 
 from reelrl.parallel.executor import Executor, InProcess, Threads, cores, executor
 from reelrl.parallel.place import WorkPlace, working_at
+from reelrl.parallel.task import close_at_end
 
-__all__ = ["Executor", "InProcess", "Threads", "WorkPlace", "cores", "executor", "working_at"]
+__all__ = ["Executor", "InProcess", "Threads", "WorkPlace", "close_at_end", "cores", "executor", "working_at"]

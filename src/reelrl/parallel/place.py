@@ -42,6 +42,10 @@ def work_place() -> WorkPlace:
 def working_at(place: WorkPlace) -> Iterator[None]:
     """Executors that are made inside do their tasks there; what connects to a cluster is closed afterwards."""
     global _place
+    if place.ray:
+        from reelrl.parallel.ray_connection import stay_on_loopback
+
+        stay_on_loopback(place.ray)
     before, _place = _place, place
     try:
         yield

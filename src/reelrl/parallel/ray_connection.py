@@ -56,6 +56,15 @@ def disconnect() -> None:
         connection.close()
 
 
+def stay_on_loopback(address: str) -> None:
+    """On Linux Ray takes 127.0.0.1 for the address that other machines see, unless it is told that there are none.
+
+    That has to be before anybody imports it, and torchrl does.
+    """
+    if _is_loopback(address):
+        os.environ.setdefault(_LOOPBACK, "0")
+
+
 @dataclass
 class Node:
     """A node that may work."""
@@ -67,10 +76,7 @@ class RayConnection:
     """A cluster that this process drives. Where the caller has called `ray.init`, that stays the caller's."""
 
     def __init__(self, address: str) -> None:
-        if _is_loopback(address):
-            # On Linux Ray takes 127.0.0.1 for the address that other machines see, unless it is told, before it is
-            # imported, that there are none.
-            os.environ.setdefault(_LOOPBACK, "0")
+        stay_on_loopback(address)
         import ray
 
         self.address = address

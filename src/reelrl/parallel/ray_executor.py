@@ -29,6 +29,8 @@ RESTARTS = 3
 """How often a task is begun again whose worker or node died; a poisonous one must come to an end."""
 GRACE_S = 2.0
 """So long a cancelled task may take to close what it has open, before its worker is killed."""
+CLOSE_S = 10.0
+"""So long an actor without a task may take to close what its tasks have left in it."""
 WAIT_S = 1.0
 
 
@@ -98,11 +100,7 @@ class RayCluster(Executor):
                 self.close()
 
     def close(self) -> None:
-        import ray
-
-        while self._hands:
-            with suppress(ray.exceptions.RayError):
-                ray.kill(self._hands.popitem()[1])
+        self._end(list(self._hands))
 
     def _cores(self) -> int:
         return sum(node.cpus for node in self._connection.nodes().values())
@@ -140,11 +138,20 @@ class RayCluster(Executor):
 
     def _end_hands_without_core(self) -> None:
         """One that waits for a core of a node that is lost would wait for ever; its tasks go to the others."""
+        if self._hands:
+            self._end([number for number in self._hands if number >= self._most_hands()])
+
+    def _end(self, numbers: list[int]) -> None:
+        """Let them close what their tasks have left, for some seconds: Ray kills the programs of a worker that ends."""
         import ray
 
-        for number in [number for number in self._hands if number >= self._most_hands()]:
+        ending = [self._hands.pop(number) for number in numbers]
+        with suppress(ray.exceptions.RayError):
+            closed = [hand.close.remote() for hand in ending]
+            ray.wait(closed, num_returns=len(closed), timeout=CLOSE_S) if closed else None
+        for hand in ending:
             with suppress(ray.exceptions.RayError):
-                ray.kill(self._hands.pop(number))
+                ray.kill(hand)
 
     def _lost(self, gone: Exception, times: int) -> WorkerError:
         deadline = f" or passed its deadline of {self.deadline_s:g} s" if self.deadline_s else ""

@@ -13,7 +13,7 @@ from reelrl.file_trust import trusting_files
 from reelrl.parallel.machine_facts import machine_facts
 from reelrl.parallel.parcels import FileWanted, SentFile, unpacked
 from reelrl.parallel.place import WorkPlace, working_at
-from reelrl.parallel.task import done
+from reelrl.parallel.task import close_what_is_left, done
 from reelrl.storage import cache
 from reelrl.storage.files import cache_dir, write_atomic
 from reelrl.storage.regular_files import own_path, read_regular
@@ -68,6 +68,9 @@ class Hand:
 
     def do(self, *task: Any) -> bytes | str:
         return do_task(*task)
+
+    def close(self) -> None:
+        close_what_is_left()
 
 
 def facts_of_node(_: object = None) -> dict[str, str]:

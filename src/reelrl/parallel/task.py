@@ -27,6 +27,20 @@ def done(unpack: Callable[[], tuple[Callable[[Any], Any], Any]], deadline_s: flo
         return pickle.dumps((None, _plain(error), traceback.format_exc()), pickle.HIGHEST_PROTOCOL)
 
 
+def close_at_end(close: Callable[[], None]) -> None:
+    """Have this called when the worker that this process is ends in good order; twice is once."""
+    _at_end[close] = None
+
+
+def close_what_is_left() -> None:
+    """The worker ends: close what its tasks have left open for the next ones."""
+    while _at_end:
+        _at_end.popitem()[0]()
+
+
+_at_end: dict[Callable[[], None], None] = {}
+
+
 def answer_of(message: bytes) -> tuple[Any, BaseException | None]:
     """The record, or the error with the traceback of where it happened."""
     record, error, trace = pickle.loads(message)

@@ -19,7 +19,7 @@ from reelrl.errors import WorkerError
 from reelrl.file_trust import files_are_trusted, trusting_files
 from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces, WorkerNumbers
 from reelrl.parallel.place import WorkPlace, working_at
-from reelrl.parallel.task import DEADLINE_SIGNAL, answer_of, done
+from reelrl.parallel.task import DEADLINE_SIGNAL, answer_of, close_what_is_left, done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -186,6 +186,7 @@ def _serve(connection: Connection, trust: bool, deadline_s: float | None) -> Non
         while True:
             message = connection.recv_bytes()
             connection.send_bytes(done(partial(pickle.loads, message), deadline_s))
+    close_what_is_left()
 
 
 def _leave(*_: object) -> None:

@@ -23,7 +23,7 @@ from reelrl.act.marl.benchmarl.frozen_encoder import EncodeVideo
 from reelrl.act.marl.benchmarl.rollouts import GROUP, CollectedBatch, Key, Rollouts
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.act.video.encoder import ClipShape, read_encoder_settings
-from reelrl.parallel import executor
+from reelrl.parallel import close_at_end, executor
 from reelrl.seeding import seed_for
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def play(task: MatchTask) -> CollectedBatch:
         raise
     held.standing = task.standing.after(batch.steps)
     _held[task.number] = held
+    close_at_end(close_matches)
     return batch
 
 
