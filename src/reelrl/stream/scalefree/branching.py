@@ -40,7 +40,10 @@ class BranchingPolicyGradient(Ppo):
     ) -> None:
         super().__init__(network, settings, generator, **how)
         self.ahead = ahead
-        self._go_on = torch.compile(self._play, dynamic=False) if how.get("compiled") else self._play
+        # Two kernels, not one: together they are too large for Triton.
+        compiled = bool(how.get("compiled"))
+        self._play = torch.compile(_play, dynamic=False) if compiled else _play
+        self._choose = torch.compile(self._best_rung, dynamic=False) if compiled else self._best_rung
 
     @torch.no_grad()
     def collect(  # type: ignore[override]
@@ -66,24 +69,16 @@ class BranchingPolicyGradient(Ppo):
         for _ in range(self.ahead):
             # All branches of a player are delayed alike.
             noise = torch.rand(players.count, generator=self.generator, device=players.device)
-            state, actions, earned, playing = self._go_on(
-                players, state, actions, playing, noise.repeat_interleave(rungs)
-            )
+            state, earned, playing = self._play(players, state, actions, playing, noise.repeat_interleave(rungs))
+            actions = self._choose(players, state)
             total += discount * earned
             discount *= self.settings.discount
         rest = self._think(*players.look(state))[1]
         return (total + discount * torch.where(playing, rest, 0.0)).reshape(players.count, rungs)
 
-    def _play(
-        self, players: MixedPlayers, state: State, actions: Tensor, playing: Tensor, noise: Tensor
-    ) -> tuple[State, Tensor, Tensor, Tensor]:
-        """One chunk of every branch, and which rung comes next. A video that has ended stays where it is."""
-        state, rewards = players.play(state, actions, noise)
-        last = players.videos.chunks[state.video] - 1
+    def _best_rung(self, players: MixedPlayers, state: State) -> Tensor:
         with self._products:
-            following = self._policy.logits(players.seen(state._replace(chunk=torch.minimum(state.chunk, last))))
-        earned, playing = torch.where(playing, rewards, 0.0), playing & (state.chunk <= last)
-        return state._replace(chunk=torch.minimum(state.chunk, last)), following.argmax(1), earned, playing
+            return self._policy.logits(players.seen(state)).argmax(1)
 
     def _columns(self, rollout: Branches) -> tuple[Tensor, ...]:
         return rollout
@@ -103,3 +98,13 @@ class BranchingPolicyGradient(Ppo):
         entropy = -(shares * log_probs).sum(-1).mean()
         value_loss = nn.functional.smooth_l1_loss(values, compress(returns))
         return policy_loss, value_loss, spread_loss, entropy
+
+
+def _play(
+    players: MixedPlayers, state: State, actions: Tensor, playing: Tensor, noise: Tensor
+) -> tuple[State, Tensor, Tensor]:
+    """One chunk of every branch, and what it earned. A video that has ended stays at its last chunk."""
+    state, rewards = players.play(state, actions, noise)
+    last = players.videos.chunks[state.video] - 1
+    earned, playing = torch.where(playing, rewards, 0.0), playing & (state.chunk <= last)
+    return state._replace(chunk=torch.minimum(state.chunk, last)), earned, playing
