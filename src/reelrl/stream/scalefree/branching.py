@@ -19,7 +19,7 @@ from reelrl.stream.scalefree.players import MixedPlayers, State
 if TYPE_CHECKING:
     from reelrl.agents.ppo import PpoSettings
 
-CALM = 0.03
+CALM = 0.05
 """Differences between rungs are not divided by less, in units of the best rung's worth."""
 
 
@@ -92,8 +92,9 @@ class BranchingPolicyGradient(Ppo):
             values = self._policy.value(observations, hints).float()
         log_probs = torch.log_softmax(logits, dim=-1)
         shares = log_probs.exp()
-        usual = (shares.detach() * gains.abs()).sum(-1)
-        spread_loss = nn.functional.smooth_l1_loss(log_spread, (usual + CALM).log())
+        # Its minimum is the mean of what there is to gain or lose here, rare disasters included.
+        usual = (shares.detach() * gains.abs()).sum(-1) + CALM
+        spread_loss = (log_spread + usual * (-log_spread).exp()).mean()
         policy_loss = -((shares * gains).sum(-1) * (-log_spread.detach()).exp()).mean()
         entropy = -(shares * log_probs).sum(-1).mean()
         value_loss = nn.functional.smooth_l1_loss(values, compress(returns))

@@ -45,7 +45,7 @@ class Audience(NamedTuple):
     linear_worth: float
 
 
-EVERYONE = Audience(0.8, 4.0, 0.15, 0.5, 0.6, 0.5, 0.6, 0.3, 0.3, 0.35, 0.7)
+EVERYONE = Audience(0.8, 4.0, 0.15, 0.4, 0.6, 0.5, 0.6, 0.3, 0.3, 0.35, 0.7)
 PENSIEVES = Audience(0.7, 1.6, 0.02, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0)
 """Pensieve's ladder, buffer, round trip and QoE, which the field reports on, and links about as fast as the ladder."""
 AUDIENCES = {"everyone": EVERYONE, "pensieve": PENSIEVES}
