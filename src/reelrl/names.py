@@ -55,6 +55,7 @@ BITRATE_CONTROLLERS: dict[str, str] = {
     "pensieve-ppo": "reelrl.stream.controllers.pensieve_ppo:PensievePpo",
     "ppo": "reelrl.stream.controllers.learned:Learned",
     "scalefree": "reelrl.stream.scalefree.controller:ScaleFree",
+    "scalefree-safe": "reelrl.stream.scalefree.controller:ScaleFreeSafe",
     "scalefree-pensieve": "reelrl.stream.scalefree.controller:ScaleFreePensieve",
     "oracle": "reelrl.stream.controllers.oracle:Oracle",
 }

@@ -151,8 +151,8 @@ class Ppo:
             logits, values = self._policy.logits(observations), self._policy.value(observations, hints)
         return logits.float(), expand(values.float())
 
-    def update(self, rollout: Any, progress: float) -> dict[str, float]:
-        """Improve on what `collect` returned. `progress` runs from 0 to 1 over the training."""
+    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+        """Improve on one batch of experience. `progress` runs from 0 to 1 over the training."""
         settings = self.settings
         for group in self.optimizer.param_groups:
             group["lr"] = _fall(settings.learning_rate, settings.learning_rate_end, progress)
@@ -167,7 +167,7 @@ class Ppo:
         means = (losses / (settings.epochs * settings.minibatches)).tolist()
         return dict(zip(("policy_loss", "value_loss", "spread_loss", "entropy"), means, strict=True))
 
-    def _columns(self, rollout: Any) -> tuple[Tensor, ...]:
+    def _columns(self, rollout: Rollout) -> tuple[Tensor, ...]:
         """What the loss needs of each step."""
         gains = advantages(rollout, self.settings)
         seen = (rollout.observations, rollout.hints, rollout.actions, rollout.log_probs)

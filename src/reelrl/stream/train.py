@@ -24,7 +24,6 @@ from reelrl.stream.data.ladders import read_ladder
 from reelrl.stream.data.pools import OUTAGE_SHARE, data_folder, training_pool, validation_pools
 from reelrl.stream.playback import load_bitrate_controller
 from reelrl.stream.rollout_envs import TorchPlayers, VectorPlayers, batch_players
-from reelrl.stream.scalefree.branching import BranchingPolicyGradient
 from reelrl.stream.scalefree.controller import ScaleFree, save_scale_free
 from reelrl.stream.scalefree.links import breaking_links, sources, training_links, validation_links
 from reelrl.stream.scalefree.network import make_scale_free
@@ -67,7 +66,6 @@ class AbrTraining:
     without: tuple[str, ...] = ()  # sources of traces that a scale-free policy must not see
     start: str = ""  # a scale-free policy to go on from: a name, a run folder or a file
     critic_first: int = 40  # updates before a policy to go on from begins to change
-    branch: int = 0  # try every rung in every state, for so many chunks; 0: PPO
     ppo: PpoSettings = field(default_factory=PpoSettings)
 
     def __post_init__(self) -> None:
@@ -82,10 +80,6 @@ class AbrTraining:
         if self.start and self.policy != "scalefree":
             raise ConfigError(
                 f"start = {self.start} with policy = {self.policy}; only policy = scalefree goes on from one"
-            )
-        if self.branch < 0 or (self.branch and self.policy != "scalefree"):
-            raise ConfigError(
-                f"branch = {self.branch} with policy = {self.policy}; it is 0, or 1 or more with policy = scalefree"
             )
 
 
@@ -103,8 +97,7 @@ class AbrTrainer:
         # On one ladder bfloat16 ended in NaN.
         how: dict[str, Any] = {"compiled": on_gpu, "half": on_gpu and settings.audience == "everyone"}
         given = (self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
-        branch = settings.branch
-        self.ppo = BranchingPolicyGradient(*given, branch, **how) if branch else Ppo(*given, **how)
+        self.ppo = Ppo(*given, **how)
         self.step, self.updates, self.best = 0, 0, -math.inf
         self._started_s = self._trained_s = 0.0
         actor = self.policy.actor.state_dict() if settings.start else {}

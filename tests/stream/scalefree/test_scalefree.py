@@ -403,3 +403,9 @@ def test_the_policy_for_pensieves_ladder_says_so_on_another_one() -> None:
     play(controller, links(1)[0], nominal_ladder())
     with pytest.warns(UserWarning, match="lowest Mbit/s 0.5 .trained on 0.3 to 0.3"):
         play(controller, links(1)[0], nominal_ladder((500.0, 2500.0), 2.0, 12))
+
+
+def test_the_safe_policy_is_the_shipped_one_with_a_reserve() -> None:
+    safe, same = load_bitrate_controller("scalefree-safe"), load_bitrate_controller("scalefree(1,40)")
+    link = links(1)[0]
+    assert play(safe, link, nominal_ladder()).qoe == play(same, link, nominal_ladder()).qoe

@@ -51,11 +51,10 @@ def test_the_policy_of_a_run_plays_a_ladder_that_it_has_not_seen(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("branch", [0, 2])
-def test_a_run_goes_on_from_a_policy_once_its_critic_knows_it(tmp_path: Path, branch: int) -> None:
+def test_a_run_goes_on_from_a_policy_once_its_critic_knows_it(tmp_path: Path) -> None:
     """While the critic learns the policy stays what it was; then it changes."""
     first = train(tmp_path / "first", "--set", "steps=256")
-    start = (f"start={first / 'artifacts' / 'policy.safetensors'}", "critic_first=2", f"branch={branch}")
+    start = (f"start={first / 'artifacts' / 'policy.safetensors'}", "critic_first=2")
     more = [word for setting in start for word in ("--set", setting)]
     given = load_bitrate_controller(str(first))
     waiting = load_bitrate_controller(str(train(tmp_path / "waiting", "--set", "steps=512", *more)))
@@ -73,6 +72,14 @@ def test_only_a_scale_free_policy_can_be_gone_on_from(tmp_path: Path, capsys: py
     assert "start = bola is no scale-free policy; give `scalefree`" in capsys.readouterr().err
 
 
+def test_a_training_may_end_by_the_clock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train(tmp_path / "runs", "--set", "steps=100000000", "--set", "minutes=0.001")
+    assert isinstance(load_bitrate_controller(str(run)), ScaleFree)
+    assert "best" in capsys.readouterr().out
+
+
 def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match="minutes = -1"):
+        AbrTraining(minutes=-1)
     with pytest.raises(ConfigError, match="videos = 0"):
         AbrTraining(policy="scalefree", videos=0)

@@ -37,6 +37,9 @@ TRAINED_ON = {
 }
 
 
+SAFE_RESERVE_S = 40.0
+
+
 def save_scale_free(policy: ScaleFreePolicy, path: Path, facts: dict[str, Any]) -> None:
     """Write the actor; `facts` (how it was trained, how it scored) go with it."""
     save_actor(policy.actor, path, {"kind": KIND, "hidden": policy.hidden, "rung_hidden": policy.rung_hidden}, facts)
@@ -135,6 +138,13 @@ class ScaleFree:
                 "compare it with robustmpc before you rely on it",
                 stacklevel=2,
             )
+
+
+class ScaleFreeSafe(ScaleFree):
+    """For links that break for long: 40 s of buffer are kept for outages, at the price of quality where links hold."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        super().__init__(1.0, SAFE_RESERVE_S, path)
 
 
 class ScaleFreePensieve(ScaleFree):
