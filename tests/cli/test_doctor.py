@@ -101,6 +101,28 @@ def test_a_missing_package_comes_with_the_command_that_installs_it(
     assert "not installed; run: pip install '" in found[line][1]
 
 
+def test_a_stage_says_what_it_lacks_and_the_line_that_mends_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = metadata.version
+    absent = {"vizdoom", "tensordict", "benchmarl"}
+
+    def version(name: str) -> str:
+        if name in absent:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    status, found = report(capsys)
+    assert status == 0
+    assert found["stage act"] == (
+        "note",
+        "lacks vizdoom, tensordict, benchmarl; run: pip install 'reelrl[doom,marl]' && pip install --no-deps benchmarl",
+    )
+    absent.clear()
+    assert {report(capsys)[1][f"stage {name}"][0] for name in ("encode", "stream", "see", "act")} == {"ok"}
+
+
 def test_a_package_that_is_too_old_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from packaging.requirements import Requirement
+
 from reelrl.cli import options, output
 from reelrl.errors import ReelError
 from reelrl.names import BACKENDS
@@ -21,8 +23,6 @@ from reelrl.storage.files import cache_dir, writable_folder
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-
-    from packaging.requirements import Requirement
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ def examine(*, self_test: bool, clean: bool = False) -> Iterator[Finding]:
     """All findings, cheap ones first."""
     yield from _machine()
     yield from _packages()
+    yield from _stages()
     yield from _folders()
     yield _doom_leftovers(clean)
     for name in BACKENDS:
@@ -100,9 +101,42 @@ def _packages() -> Iterator[Finding]:
         yield _package(extra, requirement)
 
 
-def _requirements() -> list[tuple[str, Requirement]]:
-    from packaging.requirements import Requirement
+STAGES = {
+    "encode": ("train", "vmaf"),
+    "stream": ("train", "play", "onnx"),
+    "see": ("train", "atari"),
+    "act": ("train", "doom", "marl"),
+}
+"""What all commands of a stage need beside the core install: its extras."""
+BENCHMARL = "benchmarl"
+"""Which no extra can name: it asks for an old av, and does not need it."""
 
+
+def _stages() -> Iterator[Finding]:
+    """What each stage lacks, and the one line that mends it."""
+    try:
+        wanted = _requirements()
+    except metadata.PackageNotFoundError:
+        return
+    lacking = {extra: [each.name for of, each in wanted if of == extra and not _installed(each)] for extra, _ in wanted}
+    for stage, extras in STAGES.items():
+        short = [extra for extra in extras if lacking.get(extra)]
+        missing = [name for extra in short for name in lacking[extra]]
+        lines = [f"pip install 'reelrl[{','.join(short)}]'"] if short else []
+        if stage == "act" and not _installed(Requirement(BENCHMARL)):
+            missing.append(BENCHMARL)
+            lines.append(f"pip install --no-deps {BENCHMARL}")
+        if missing:
+            yield Finding("note", f"stage {stage}", f"lacks {', '.join(missing)}; run: {' && '.join(lines)}")
+        else:
+            yield Finding("ok", f"stage {stage}", "all of its commands have what they need")
+
+
+def _installed(requirement: Requirement) -> bool:
+    return _package("", requirement).state == "ok"
+
+
+def _requirements() -> list[tuple[str, Requirement]]:
     by_extra: list[tuple[str, Requirement]] = []
     extras = [extra for extra in metadata.metadata("reelrl").get_all("Provides-Extra") or [] if extra != "dev"]
     requirements = [Requirement(text) for text in metadata.requires("reelrl") or []]
