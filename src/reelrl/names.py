@@ -166,6 +166,7 @@ DEMO_PARTS: dict[str, str] = {
     "rate": "reelrl.encode.demo.rate:make",
     "stream": "reelrl.stream.demo.part:make",
     "see": "reelrl.see.demo:make",
+    "act": "reelrl.act.doom.demo:make",
 }
 
 TABLES: dict[str, Mapping[str, str]] = {

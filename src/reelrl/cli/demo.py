@@ -10,6 +10,7 @@ encode   Both encoders code the clip at several QPs. Then each gets a map of QP 
 rate     A clip with cuts under one bitrate: the encoder's own rate control beside ours.
 stream   One video over one bad network with three controllers: a film of what each viewer saw, on one clock.
 see      An autoencoder watches a game for a minute and learns from each frame once.
+act      A trained team plays a match of Doom: a film of what its players see, and of where everybody is.
 
 A part that is finished is not made again; --again does so.
 """

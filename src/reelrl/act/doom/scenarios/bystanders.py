@@ -29,8 +29,12 @@ _RINGS = (200, 290)  # map units from the middle
 
 def lumps() -> list[wad.Lump]:
     """The scenario's WAD, as lumps."""
-    hall = Floor(0, 0, SIDE, SIDE, "GRAY1", "FLAT5_4")
-    return figures.lumps([hall], list(_things()), bullets=BULLETS, speed=3)
+    return figures.lumps(floors(), list(_things()), bullets=BULLETS, speed=3)
+
+
+def floors() -> list[Floor]:
+    """One hall."""
+    return [Floor(0, 0, SIDE, SIDE, "GRAY1", "FLAT5_4")]
 
 
 def _things() -> Iterator[Thing]:

@@ -33,7 +33,12 @@ CELL = Floor(640, 0, 704, 64, "WOOD1", "FLAT5_1", opens=_TAG)
 
 def lumps() -> list[wad.Lump]:
     """The scenario's WAD, as lumps."""
-    return figures.lumps([CHAMBER, STAND, GATE, CELL], list(_things()), bullets=BULLETS, speed=3)
+    return figures.lumps(floors(), list(_things()), bullets=BULLETS, speed=3)
+
+
+def floors() -> list[Floor]:
+    """The chamber, the stand before it, the gate between them, and the cell with the switch."""
+    return [CHAMBER, STAND, GATE, CELL]
 
 
 def _things() -> Iterator[Thing]:
