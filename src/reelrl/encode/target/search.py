@@ -164,7 +164,7 @@ class SceneSearch:
     def is_met(self, stretches: Sequence[Stretch], frames: int) -> bool:
         """Whether an encode is near enough, or as near as one can be."""
         again = max(self._levels(stretches, frames).whole_at(self.target.value), self._least_crf)
-        return self._is_near(mean_figure(stretches)) or abs(again - mean_crf(stretches)) < 1
+        return self._is_near(mean_figure(stretches)) or abs(again - mean_crf(stretches)) < 0.5
 
     def learn(self, stretches: Sequence[Stretch], frames: int) -> None:
         """Take over what was scored of an encode."""
