@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit live": ("reelrl.cli.fit.live", "fit the predictor of a frame's bits that live coding decides by"),
     "fit minigop": ("reelrl.cli.fit.minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
     "fit superblock": ("reelrl.cli.fit.superblock", "fit a map policy of a dozen weights to a quality metric"),
+    "search frameqp": ("reelrl.cli.fit.search_frameqp", "search what frames' quantisers can win on a clip at most"),
     "search superblock": ("reelrl.cli.fit.search_superblock", "search what superblock maps can win on a clip at most"),
     "init doom": ("reelrl.cli.doom.init", "write the files of a Doom training, to edit"),
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
@@ -69,6 +70,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train autoencoder": ("reelrl.cli.train.autoencoder", "train an autoencoder that learns while it watches"),
     "train doom": ("reelrl.cli.train.doom", "train a team of players in Doom from what each of them sees"),
     "train frame-reader": ("reelrl.cli.train.frame_reader", "train an encoder on single frames of recorded matches"),
+    "train frameqp": ("reelrl.cli.train.frameqp", "train an agent that steers the quantiser of every frame"),
     "train location": ("reelrl.cli.train.location", "train a net that knows where everybody is, from what players see"),
     "train minigop": (
         "reelrl.cli.train.minigop",

@@ -9,30 +9,36 @@ import pytest
 
 from reelrl.encode.frameqp.controllers.evolved import INPUTS, EvolvedShape
 from reelrl.encode.frameqp.evaluation.encodes import controller_of
-from reelrl.encode.frameqp.fit import Evolution, evolve
+from reelrl.encode.frameqp.evolution import Evolution, evolve
 from reelrl.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 BEST = np.linspace(-4, 4, len(INPUTS))
 
 
-def hill(weights: Sequence[float]) -> float:
-    """Gain in a world whose best weights are known; the rule, at zero, gains nothing."""
-    return float((BEST**2).sum() - ((np.array(weights) - BEST) ** 2).sum()) / 100
+def hill(candidates: Sequence[Sequence[float] | NDArray[np.float64]]) -> list[float]:
+    """Gains in a world whose best weights are known; the rule, at zero, gains nothing."""
+    return [float((BEST**2).sum() - ((np.array(each) - BEST) ** 2).sum()) / 100 for each in candidates]
 
 
 def test_evolution_climbs_and_never_falls() -> None:
-    found = evolve(hill, Evolution(generations=30, pairs=6, seed=1))
+    found = evolve(hill, len(BEST), Evolution(generations=30, candidates=12, seed=1))
     assert list(found.curve) == sorted(found.curve)
-    assert found.gain_db == hill(found.weights) > 0.8 * hill(BEST.tolist())
+    assert found.gain == hill([found.best])[0] > 0.95 * hill([BEST])[0]
 
 
 def test_where_nothing_gains_the_rule_is_kept() -> None:
-    found = evolve(lambda weights: -float(np.abs(weights).sum()), Evolution(generations=3, pairs=2))
-    assert (set(found.weights), found.gain_db) == ({0.0}, 0.0)
+    found = evolve(lambda many: [-float(np.abs(each).sum()) for each in many], 5, Evolution(generations=3))
+    assert (set(found.best), found.gain) == ({0.0}, 0.0)
+
+
+def test_a_search_ends_when_it_is_told_to() -> None:
+    assert len(evolve(hill, len(BEST), Evolution(generations=9), lambda number, _: number < 2).curve) == 3
 
 
 def test_a_rule_is_read_back_by_its_file(tmp_path: Path) -> None:
@@ -50,7 +56,7 @@ def test_a_rule_is_read_back_by_its_file(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_searched_is_refused() -> None:
-    with pytest.raises(ConfigError, match="pairs = 1"):
-        Evolution(pairs=1)
+    with pytest.raises(ConfigError, match="candidates = 1"):
+        Evolution(candidates=1)
     with pytest.raises(CheckpointError, match="one per input"):
         EvolvedShape([1.0])

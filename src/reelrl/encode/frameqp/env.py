@@ -164,6 +164,10 @@ class FrameQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
             self._stop()
         return seen, reward, ended, False, info
 
+    def kbps_at(self, clip: int, qp: int) -> float:
+        """What libaom's constant quality spends on a clip."""
+        return self._prepared[clip].kbps_at(qp)
+
     def close(self) -> None:
         """End the encoder; `reset` starts another."""
         self._stop()
@@ -208,7 +212,7 @@ class FrameQpEnv(gymnasium.Env[Observation, NDArray[np.float32]], EzPickle):
     def _drawn_kbps(self, number: int) -> float:
         if self._kbps is None:
             low, high = self._qps
-            return self._prepared[number].kbps_at(int(self.np_random.integers(int(low), int(high) + 1)))
+            return self.kbps_at(number, int(self.np_random.integers(int(low), int(high) + 1)))
         low, high = self._kbps
         octaves = self.np_random.uniform(0, math.log2(high / low))
         return min(low * math.exp2(round(_BUDGETS_PER_OCTAVE * octaves) / _BUDGETS_PER_OCTAVE), high)

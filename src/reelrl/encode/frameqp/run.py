@@ -10,6 +10,7 @@ from reelrl.content.quality import mean_of_frame_psnr, psnr_of_mean_mse
 from reelrl.encode.codecs.aom_steered_encode import CodedFrame
 from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.frameqp.protocols import FrameQpEpisode, FrameSituation
+from reelrl.encode.frameqp.state import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,8 @@ def run_frame_controller(
     try:
         controller.reset(seed, source.episode)
         while (request := source.request()) is not None:
-            situation = FrameSituation(source.episode, request, source.coded, source.own, source.deltas)
+            errors = [packet.luma_sse_in_8_bits for packet in source.packets[-RECENT:]]
+            situation = FrameSituation(source.episode, request, source.coded, source.own, source.deltas, errors)
             before = time.thread_time()
             delta = float(controller.act(situation))
             think_s += time.thread_time() - before

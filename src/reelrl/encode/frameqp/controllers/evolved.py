@@ -13,6 +13,7 @@ import numpy as np
 from reelrl.encode.frameqp.controllers.rules import FrameRateModel
 from reelrl.encode.frameqp.state import FIRST_PASS
 from reelrl.encode.rule_file import checked_weights, load_rule, save_rule
+from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +72,26 @@ class EvolvedShape(FrameRateModel):
         save_rule(path, INPUTS, self.weights, self.facts)
 
     def shapes(self, episode: FrameQpEpisode) -> list[float]:
-        offsets: list[float] = (inputs(episode) @ self.weights).tolist()
-        return [min(max(offset, -LARGEST_OFFSET), LARGEST_OFFSET) for offset in offsets]
+        return _bounded((inputs(episode) @ self.weights).tolist())
+
+
+class FixedShape(FrameRateModel):
+    """Offsets of one clip's planned frames, one by one: what a search of that clip found."""
+
+    def __init__(self, offsets: Sequence[float]) -> None:
+        super().__init__()
+        self.offsets = tuple(offsets)
+
+    def shapes(self, episode: FrameQpEpisode) -> list[float]:
+        if len(self.offsets) != len(episode.plan):
+            raise ConfigError(
+                f"{len(self.offsets)} offsets for {len(episode.plan)} planned frames; they belong to another clip"
+            )
+        return _bounded(self.offsets)
+
+
+def _bounded(offsets: Sequence[float]) -> list[float]:
+    return [min(max(offset, -LARGEST_OFFSET), LARGEST_OFFSET) for offset in offsets]
 
 
 def _relative(values: NDArray[np.float64]) -> NDArray[np.float64]:

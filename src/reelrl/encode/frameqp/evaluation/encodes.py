@@ -14,6 +14,7 @@ from reelrl import names
 from reelrl.encode.codecs.aom_first_pass import fresh_two_pass_statistics
 from reelrl.encode.codecs.aom_two_pass import TwoPassSession
 from reelrl.encode.frameqp.controllers.evolved import EvolvedShape
+from reelrl.encode.frameqp.controllers.learned import LearnedFrames
 from reelrl.encode.frameqp.run import run_frame_controller
 from reelrl.encode.frameqp.source.preparation import FramePreparation
 from reelrl.encode.minigop.evaluation.encode_cache import CpuClock, Encode, Stream, cached_encode
@@ -65,8 +66,10 @@ def steered_encode(spec: str, clip: Clip, settings: EncoderSettings, kbps: float
 
 
 def controller_of(spec: str) -> FrameQpController:
-    """A controller by name, or a rule of `reel fit frameqp` by its file."""
+    """A controller by name, a rule of `reel fit frameqp` or an agent of `reel train frameqp` by its file."""
     name = spec.removesuffix(PUBLIC)
+    if name.endswith(".safetensors"):
+        return LearnedFrames.load(name)
     if names.names_a_file(names.FRAME_CONTROLLERS, name) or name.endswith(".json"):
         return EvolvedShape.load(name)
     made: FrameQpController = names.make_controller(names.FRAME_CONTROLLERS, name, foreign=True)
@@ -81,5 +84,8 @@ def _identity(spec: str) -> dict[str, Any]:
     files = {*(folder / "frameqp" / f"{part}.py" for part in _CODE), *(Path(inspect.getfile(kind)) for kind in kinds)}
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
     made = controller_of(spec)
-    weights = made.weights.tolist() if isinstance(made, EvolvedShape) else []
+    weights: Any = made.weights.tolist() if isinstance(made, EvolvedShape) else []
+    if isinstance(made, LearnedFrames):
+        layers = b"".join(array.tobytes() for layer in made.policy.layers for array in layer)
+        weights = hashlib.sha256(layers).hexdigest()
     return {"spec": spec, "weights": weights, "code": code.hexdigest()}

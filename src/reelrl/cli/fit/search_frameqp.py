@@ -1,0 +1,68 @@
+"""Search what the quantisers of frames can win over the rule on each clip at most, by evolution of frame's offsets.
+
+reel search frameqp --out searched.json --clips carphone_qcif 'generated:street?size=176x144'
+reel fit frameqp --imitate searched.json -o imitated.json
+
+A gain is in dB over `rate-model` at the bits spent. Every candidate is an encode of the clip: 40 generations of 12 are
+480 encodes for each clip and rate.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from reelrl.cli import options, output
+from reelrl.storage.files import refuse_overwriting, write_atomic
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--out", required=True, metavar="FILE", help="where the results go (.json)")
+    add("--clips", nargs="+", metavar="CLIP", help="default: every clip of --split")
+    add("--split", default="train", help="train (default), test or all")
+    add("--frames", type=int, default=64, metavar="N", help="of each clip (default 64)")
+    add("--qps", default="34,46", help="of constant quality, whose rates are met (default 34,46)")
+    add("--generations", type=int, default=40, metavar="N", help="default 40")
+    add("--candidates", type=int, default=12, metavar="N", help="of a generation (default 12)")
+    add("--seconds", type=float, default=float("inf"), metavar="S", help="for each clip and rate (default: no limit)")
+    options.add_workers(parser)
+    options.add_seed(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.cli.evaluate.minigop import chosen_clips
+    from reelrl.encode.frameqp.evolution import Evolution
+    from reelrl.encode.frameqp.fit import Lesson
+    from reelrl.encode.frameqp.search import SearchTask, search
+    from reelrl.parallel import executor
+
+    plan = Evolution(generations=args.generations, candidates=args.candidates, seed=args.seed)
+    clips = chosen_clips(args)
+    refuse_overwriting(args.out, *(file for clip in clips for file in clip.files))
+    lessons = [Lesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
+    rows = []
+    with executor(args.jobs) as work:
+        tasks = [SearchTask(lesson, plan, args.seconds) for lesson in lessons]
+        for _, found in work.as_completed(search, tasks, name=lambda task: f"{task.lesson.clip.name}"):
+            lesson, gain = found.lesson, found.gain
+            rows.append(
+                {"clip": lesson.clip.name, "frames": lesson.frames, "qp": lesson.qp, **gain._asdict()}
+                | {"encodes": found.encodes, "offsets": found.offsets, "curve": found.curve}
+            )
+            command = shlex.join(["reel", *sys.argv[1:]])
+            write_atomic(args.out, json.dumps({"command": command, "found": rows}, indent=1) + "\n")
+            if not args.json:
+                place = f"{lesson.clip.name} at QP {lesson.qp}"
+                output.line("found", place, f"{gain.psnr_y:+.3f} and {gain.psnr_y_of_mean:+.3f} dB over the rule")
+    if args.json:
+        output.as_json({"found": rows})
+        return 0
+    output.next_command(f"reel fit frameqp --imitate {shlex.quote(args.out)} -o imitated.json")
+    return 0

@@ -1,0 +1,59 @@
+"""Train an agent that steers the quantiser of every frame libaom codes: constrained SAC, from the rule.
+
+reel train frameqp -o agent.safetensors --clips carphone_qcif 'generated:street?size=176x144' --episodes 400
+reel evaluate frameqp --controllers agent.safetensors
+
+A gain is in dB over `rate-model` at the bits spent, half by the mean of PSNRs, half by the PSNR of the mean error.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from reelrl.cli import options, output
+from reelrl.storage.files import refuse_overwriting
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-o", "--output", required=True, metavar="FILE", help="where the agent goes (.safetensors)")
+    add("--clips", nargs="+", metavar="CLIP", help="default: every clip of --split")
+    add("--split", default="train", help="train (default), test or all")
+    add("--frames", type=int, default=64, metavar="N", help="of each clip (default 64)")
+    add("--qps", default="34,46", help="of constant quality, whose rates are met (default 34,46)")
+    add("--episodes", type=int, default=400, metavar="N", help="default 400")
+    add("--rollout", type=int, default=4, metavar="N", help="episodes that one policy plays, side by side (default 4)")
+    add("--seconds", type=float, default=float("inf"), metavar="S", help="begin no episode later (default: no limit)")
+    options.add_workers(parser, default=1)
+    options.add_seed(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from reelrl.cli.evaluate.minigop import chosen_clips
+    from reelrl.encode.frameqp.train import FrameTraining, train
+    from reelrl.parallel import executor
+
+    settings = FrameTraining(
+        episodes=args.episodes,
+        rollout=args.rollout,
+        frames=args.frames,
+        qps=options.numbers("--qps", args.qps),
+    )
+    clips = chosen_clips(args)
+    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    with executor(args.jobs) as work:
+        policy = train(settings, tuple(clips), args.seed, work, _show, args.seconds)
+    policy.save(args.output)
+    last = policy.facts["gains_db"][-len(clips) * len(settings.qps) :]
+    mean = sum(last) / len(last)
+    output.line("trained", f"{len(policy.facts['gains_db'])} episodes", f"{mean:+.3f} dB in the last {len(last)}")
+    output.next_command(f"reel evaluate frameqp --controllers {shlex.quote(args.output)}")
+    return 0
+
+
+def _show(number: int, gain_db: float, rate_error: float) -> None:
+    output.line("episode", str(number), f"{gain_db:+.3f} dB over the rule, {rate_error:+.1%} of the rate")

@@ -1,0 +1,42 @@
+"""An agent over frames that `reel train frameqp` made: its action is added to what the rule says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reelrl.encode.frameqp.controllers.rules import FrameRateModel
+from reelrl.encode.frameqp.state import NAMES, observation
+from reelrl.errors import CheckpointError
+from reelrl.runs import policy_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reelrl.encode.frameqp.protocols import FrameQpEpisode, FrameSituation
+    from reelrl.runs.policy_file import Policy
+
+
+class LearnedFrames:
+    """The rule, and what a net adds to it."""
+
+    privileged = False
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy, self.facts = policy, policy.facts
+        if self.facts.get("stage") != "frameqp" or self.facts.get("sees") != list(NAMES):
+            raise CheckpointError(
+                f"a policy of stage {self.facts.get('stage')!r} that sees {policy.inputs} numbers; frames show "
+                f"{len(NAMES)}: train one with `reel train frameqp`"
+            )
+        self._guide, self._max_steps = FrameRateModel(), float(self.facts["max_steps"])
+
+    @classmethod
+    def load(cls, path: str | Path) -> LearnedFrames:
+        return cls(policy_file.load(path))
+
+    def reset(self, seed: int, episode: FrameQpEpisode) -> None:
+        self._guide.reset(seed, episode)
+
+    def act(self, situation: FrameSituation) -> float:
+        guided = self._guide.act(situation)
+        return guided + self._max_steps * float(self.policy.act(observation(situation, guided))[0])
