@@ -66,6 +66,7 @@ EXTRAS = {
     "transformers": ("transformers", "hub"),
     "huggingface_hub": ("huggingface-hub", "hub"),
     "imageio_ffmpeg": ("imageio-ffmpeg", "vmaf"),
+    "rapidocr_onnxruntime": ("rapidocr-onnxruntime", "text"),
     "starlette": ("starlette", "play"),
     "uvicorn": ("uvicorn", "play"),
     "onnx": ("onnx", "onnx"),

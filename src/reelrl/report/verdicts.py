@@ -22,6 +22,8 @@ METRIC_NAMES = {
     "weighted:moving": "PSNR, moving parts",
     "weighted:centre": "PSNR, centre",
     "weighted:detail": "PSNR, detail",
+    "weighted:saliency": "PSNR, saliency",
+    "weighted:text": "PSNR, text",
 }
 
 

@@ -70,6 +70,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         {"weights": {"variance": float("nan")}},
         {"weights": {"variance": "much"}},
         {"weights": {"variance": 3.0}},
+        {"weights": {"variance": 9.0}, "reach": 12},
+        {"weights": {}, "reach": 0},
         {"weights": {}, "least_change": -1.0},
         {"weights": {}, "inter_share": float("inf")},
     ],
@@ -171,7 +173,7 @@ def test_evolution_finds_the_lowest_point() -> None:
 def test_impossible_fits_are_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'psnr_y'"):
         FitSettings(objective="psnr")
-    with pytest.raises(ConfigError, match="at least 2, 4, 0 and 1"):
+    with pytest.raises(ConfigError, match="at least 1, 4, 0 and 1"):
         FitSettings(population=1)
     with pytest.raises(ConfigError, match="no clips"):
         fit([], QUICK)

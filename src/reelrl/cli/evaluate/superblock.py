@@ -4,6 +4,7 @@ reel evaluate superblock                                       heuristics and th
 reel evaluate superblock --controllers moving.yaml runs/0007   a fitted policy and a trained run besides
 reel evaluate superblock --only mine=policy.yaml --clips film.mkv generated:talk
 reel evaluate superblock --backend svtav1 --qps 24,32,40,48,56
+reel evaluate superblock --frames 1 --only text.yaml crf:tune=iq --against crf:tune=iq --weights text    still pictures
 
 Controllers are names (variance-map(0.5)), policies of `reel fit superblock`, run folders, "package.module:Class", or
 modes of the encoder itself (crf:aq-mode=3). Encodes are cached: a killed evaluation goes on where it stood. Writes
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl import names
 from reelrl.cli import options
 from reelrl.cli.evaluate import bd_rates
+from reelrl.errors import ConfigError
 from reelrl.storage.regular_files import own_path
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         clips_help="names, recipes or files; default: those of --split",
         split_help="test (default) or train",
     )
+    parser.add_argument(
+        "--weights", nargs="+", default=[], metavar="NAME", help="also PSNR weighted by these: saliency, text"
+    )
+    parser.add_argument("--against", metavar="WHO", help="compare everybody with this contestant")
     parser.add_argument("--no-vmaf", action="store_true", help="leave VMAF out, which takes a third of the time")
 
 
@@ -53,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
 
     folder = writable_folder(args.out)  # before the encodes: they should not end at a folder that refuses them
     contestants = superblock.with_anchors(_contestants(args))
-    metrics = (*CHEAP, "vmaf") if not args.no_vmaf and _has_vmaf() else CHEAP
+    if args.against not in (None, *(each.name for each in contestants)):
+        raise ConfigError(f"--against {args.against}: no contestant; they are {', '.join(c.name for c in contestants)}")
+    weighed = tuple(f"weighted:{name}" for name in args.weights if f"weighted:{name}" not in CHEAP)
+    metrics = (*CHEAP, *weighed, *(("vmaf",) if not args.no_vmaf and _has_vmaf() else ()))
     plan = superblock.SuperblockEvaluationPlan(
         qps=options.numbers("--qps", args.qps),
         frames=args.frames,
@@ -64,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     )
     clips = _clips(args)
     points = superblock.encode_all(contestants, clips, plan, args.jobs)
-    results = superblock_summary.clip_results(contestants, points, metrics, args.method)
+    results = superblock_summary.clip_results(contestants, points, metrics, args.method, args.against)
     # Intervals over clips: the question is what happens on the next clip, and the QPs of one clip err together.
     summary = verdicts(results)
     facts: dict[str, Any] = {

@@ -4,8 +4,9 @@ reel fit superblock --objective weighted:moving -o moving.yaml
 reel fit superblock --objective psnr_y --clips generated:street generated:pan -o psnr.yaml
 reel evaluate superblock --controllers moving.yaml           then see what it does on other clips
 
-Objectives: psnr_y, psnr_y_of_mean, ssim_db, vmaf, weighted:moving, weighted:centre, weighted:detail. What is minimised
-is the bits at equal quality. A policy that does not clearly pay on other frames of its clips abstains: it sends no map.
+Objectives: psnr_y, psnr_y_of_mean, ssim_db, vmaf, and weighted:NAME of moving, centre, detail, saliency, text. What is
+minimised is the bits at equal quality. `--frames 1 --reach 12` fits maps of still pictures. A policy that does not
+clearly pay on other frames of its clips abstains: it sends no map.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qps", default="30,36,42,48", help="each clip takes two of them (default 30,36,42,48)")
     parser.add_argument("--population", type=int, default=8, metavar="N", help="policies per generation (default 8)")
     parser.add_argument("--generations", type=int, default=6, metavar="N", help="default 6")
+    parser.add_argument("--reach", type=int, default=3, metavar="QP", help="largest offset (default 3; aom takes 24)")
     options.add_workers(parser)
     options.add_seed(parser)
     options.add_json(parser)
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         qps=options.numbers("--qps", args.qps),
         population=args.population,
         generations=args.generations,
+        reach=args.reach,
         seed=args.seed,
     )
     clips = [open_clip(name) for name in args.clips] if args.clips else split_clips("train")

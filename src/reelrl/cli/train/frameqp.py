@@ -9,6 +9,7 @@ A gain is in dB over `rate-model` at the bits spent, half by the mean of PSNRs, 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--qps", default="34,46", help="of constant quality, whose rates are met (default 34,46)")
     add("--episodes", type=int, default=400, metavar="N", help="default 400")
     add("--rollout", type=int, default=4, metavar="N", help="episodes that one policy plays, side by side (default 4)")
+    add("--target-entropy", type=float, default=-1.5, metavar="NATS", help="of an action: its noise (default -1.5)")
     add("--seconds", type=float, default=float("inf"), metavar="S", help="begin no episode later (default: no limit)")
     options.add_workers(parser, default=1)
     options.add_seed(parser)
@@ -34,10 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.cli.evaluate.minigop import chosen_clips
-    from reelrl.encode.frameqp.train import FrameTraining, train
+    from reelrl.encode.frameqp.train import LEARNER, FrameTraining, train
     from reelrl.parallel import executor
 
     settings = FrameTraining(
+        sac=replace(LEARNER, target_entropy=args.target_entropy),
         episodes=args.episodes,
         rollout=args.rollout,
         frames=args.frames,

@@ -31,6 +31,9 @@ FASTEST = 6
 LIVE_FRAMES = 20_000
 """Frames a session may code when nobody gave it statistics: eleven minutes at 30 frames/s."""
 _NOT_SUMMED = 27  # the one field of the closing record that is no sum
+WIDEST_OFFSET = 24
+"""QP steps: libaom takes any quantiser for a superblock; beyond this no weighing of pixels pays."""
+
 _END_USAGE = {"cqp": api.CONSTANT_QUALITY, "crf": api.CONSTANT_QUALITY, "vbr": api.VBR, "cbr": api.CBR}
 
 
@@ -79,6 +82,7 @@ class Aom:
             title="libaom",
             maps_in=("cqp",),
             exact_maps=True,
+            largest_offset=WIDEST_OFFSET,
             quantisers_need_statistics=True,
             first_pass_in=("cqp", "crf", "vbr", "cbr"),
             statistics_depend_on=("threads",),

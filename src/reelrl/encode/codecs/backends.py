@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reelrl import names
+from reelrl.encode.codecs.settings import MAX_OFFSET
 from reelrl.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Capabilities:
     title                       what people call the encoder, for messages
     maps_in                     rate controls in which it obeys superblock offsets
     exact_maps                  an offset changes its superblock by exactly that, and a map of zeros costs nothing
+    largest_offset              that it takes in a superblock map, in QP steps, in either direction
     minigops                    the QPs of a mini-GOP can be moved one by one, in low delay and random access
     quantisers_need_statistics  in cqp it obeys QPs only in a second pass, so it wants the first one's log
     first_pass_in               rate controls that have a first pass
@@ -45,6 +47,7 @@ class Capabilities:
     title: str = "the encoder"
     maps_in: tuple[str, ...] = ("cqp", "crf")
     exact_maps: bool = False
+    largest_offset: int = MAX_OFFSET
     minigops: bool = False
     quantisers_need_statistics: bool = False
     first_pass_in: tuple[str, ...] = ()

@@ -65,10 +65,11 @@ class Control:
             )
         if offsets is not None:
             check_maps_are_obeyed(settings)
+        largest = capabilities(settings.backend).largest_offset
         return cls(
             qp=None if qp is None else _quantiser("qp", qp),
             base_qp=None if base_qp is None else _quantiser("base_qp", base_qp),
-            offsets=None if offsets is None else checked_offsets(offsets, settings.grid),
+            offsets=None if offsets is None else checked_offsets(offsets, settings.grid, largest),
         )
 
 
@@ -129,7 +130,7 @@ def check_maps_are_obeyed(settings: EncoderSettings) -> None:
         )
 
 
-def checked_offsets(offsets: ArrayLike, grid: tuple[int, int]) -> NDArray[np.int32]:
+def checked_offsets(offsets: ArrayLike, grid: tuple[int, int], largest: int = MAX_OFFSET) -> NDArray[np.int32]:
     """Offsets as flat int32 in raster order; `offsets` holds one whole number of QP steps per superblock."""
     rows, columns = grid
     try:
@@ -146,10 +147,10 @@ def checked_offsets(offsets: ArrayLike, grid: tuple[int, int]) -> NDArray[np.int
         raise ConfigError(f"offset of superblock {bad} is {values.ravel()[bad]}; offsets are finite whole numbers")
     if values.dtype.kind not in "iu":
         raise ConfigError(f"offsets are {values.dtype}; they are whole QP steps: pass integers")
-    if values.size and (values.min() < -MAX_OFFSET or values.max() > MAX_OFFSET):
+    if values.size and (values.min() < -largest or values.max() > largest):
         worst = int(np.abs(values.astype(np.int64)).argmax())
         raise ConfigError(
-            f"offset of superblock {worst} is {values.ravel()[worst]}; the range is -{MAX_OFFSET} to {MAX_OFFSET}"
+            f"offset of superblock {worst} is {values.ravel()[worst]}; the range is -{largest} to {largest}"
         )
     return np.ascontiguousarray(values, np.int32).reshape(-1)
 

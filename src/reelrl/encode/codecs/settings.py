@@ -22,7 +22,7 @@ SUPERBLOCK = SUPERBLOCK_SIZE
 """Side of a superblock in pixels; both encoders are held to it."""
 
 MAX_OFFSET = 3
-"""Largest superblock offset, in QP steps, in either direction."""
+"""Superblock offset that every encoder takes, in QP steps, in either direction; `Capabilities` knows who takes more."""
 
 QINDEX_PER_QP = 4
 """AV1 counts quantisers in 256 steps (qindex); one QP step is four of them."""

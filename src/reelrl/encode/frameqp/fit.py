@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 ALLOWED_ERROR = 0.02
 """Of the bitrate; what lies beyond is charged."""
 
-_CHARGE = 10.0  # dB for twice the bits
+_CHARGE = 200.0  # percent of the bits for twice the bits
+_MOST = 8.0  # percent that a lesson counts at most, either way: one clip must not decide for all
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ class Lesson:
 
 
 class Gain(NamedTuple):
-    """dB over the rule at the bits spent, by both means of PSNR; `charged`: the lesser, less what missed rates cost."""
+    """dB over the rule at the bits spent, by both means of PSNR.
+
+    charged  what the lesser of them is worth in percent of the bits, less what a missed bitrate costs
+    """
 
     psnr_y: float
     psnr_y_of_mean: float
@@ -90,11 +94,15 @@ def gain_of(trial: Trial) -> Gain:
     bought = reference.db_per_octave * float(np.log2(run.bits / rule.bits))
     gained = run.psnr_y - rule.psnr_y - bought, run.psnr_y_of_mean - rule.psnr_y_of_mean - bought
     charge = _CHARGE * max(abs(run.rate_error) - ALLOWED_ERROR, 0.0)
-    return Gain(*gained, min(gained) - charge, run.rate_error)
+    percent = 100 * (1 - 2 ** (-min(gained) / reference.db_per_octave))
+    return Gain(*gained, percent - charge, run.rate_error)
 
 
 def mean_gains(weights: Sequence[NDArray[np.float64]], lessons: Sequence[Lesson], work: Executor) -> list[float]:
-    """Mean charged gain of each rule over all lessons."""
+    """Mean of what each rule saves over all lessons, in percent of the bits."""
     trials = [Trial(lesson, tuple(each.tolist())) for each in weights for lesson in lessons]
-    gains = [gain.charged for gain in work.map(gain_of, trials, name=lambda trial: trial.lesson.clip.name)]
+    gains = [
+        min(max(gain.charged, -_MOST), _MOST)
+        for gain in work.map(gain_of, trials, name=lambda trial: trial.lesson.clip.name)
+    ]
     return [float(np.mean(row)) for row in np.reshape(gains, (len(weights), len(lessons)))]

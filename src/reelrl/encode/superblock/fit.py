@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 
 from reelrl.content.clip import Clip
-from reelrl.encode.codecs.settings import EncoderSettings
+from reelrl.encode.codecs.settings import MAX_OFFSET, EncoderSettings
 from reelrl.encode.features import MOTION_RESIDUAL, clip_features
 from reelrl.encode.superblock.maps import MAP_FEATURES, action_of, map_inputs, map_of, named_weights
 from reelrl.encode.superblock.measure import METRICS, LocalCurve, Maps, measure, weights_of
@@ -38,11 +38,15 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 FORMAT = "reelrl-superblock-map-1"
-LARGEST_WEIGHT = 2.0
 _REFERENCE_QP = 40
 _WEIGHED = ("variance", "gradient", "motion", "residual")  # more inputs fit the clips' luck, not the next clip
 _FIRST_WEIGHT, _FIRST_SPREAD = 0.5, 0.3
 _RIDGE = 0.3  # percent of bits that a weight of 1 must earn: of two maps alike, the calmer one
+
+
+def largest_weight(reach: int) -> float:
+    """Of a policy whose offsets may reach so far: two standard deviations of an input are then far beyond it."""
+    return 2.0 * reach / MAX_OFFSET
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class MapPolicy:
                   average are sent without a map, because in nearly empty frames the map itself is what costs
     abstains      it was not seen to pay on frames beside those it was fitted on: no map at all
     importance    the weighing (`moving`, `centre`, ...) whose superblock means are an input, if any
+    reach         largest offset in QP steps; beyond 3 encoders must be able to (`Capabilities.largest_offset`)
     facts         how it came about
     """
 
@@ -63,14 +68,18 @@ class MapPolicy:
     least_change: float = 0.0
     abstains: bool = False
     importance: str | None = None
+    reach: int = MAX_OFFSET
     facts: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not (type(self.reach) is int and self.reach >= 1):
+            raise ConfigError(f"reach = {shown(self.reach)} in a map policy; use a whole number of QP steps, 1 or more")
+        most = largest_weight(self.reach)
         for name, value in self.weights.items():
             if name not in MAP_FEATURES:
                 raise ConfigError(f"unknown feature {name!r} in a map policy{did_you_mean(name, MAP_FEATURES)}")
-            if not (_is_number(value) and abs(value) <= LARGEST_WEIGHT):
-                raise ConfigError(f"weight of {name} is {shown(value)}; use -{LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}")
+            if not (_is_number(value) and abs(value) <= most):
+                raise ConfigError(f"weight of {name} is {shown(value)}; use -{most:g} to {most:g}")
         for name in ("inter_share", "least_change"):
             value = getattr(self, name)
             if not (_is_number(value) and value >= 0):
@@ -91,8 +100,8 @@ class MapPolicy:
             return [None] * len(features)
         inputs, weights = map_inputs(features, grid, importance), named_weights(**self.weights)
         empty = features[:, MOTION_RESIDUAL].mean(1) < self.least_change * 2 ** ((qp - _REFERENCE_QP) / 10)
-        maps = [map_of(inputs[0], weights)]
-        maps += [map_of(each, self.inter_share * weights) for each in inputs[1:]]
+        maps = [map_of(inputs[0], weights, self.reach)]
+        maps += [map_of(each, self.inter_share * weights, self.reach) for each in inputs[1:]]
         return [
             offsets if offsets.any() and (number == 0 or not empty[number]) else None
             for number, offsets in enumerate(maps)
@@ -122,6 +131,8 @@ class FittedMap:
 
     def __init__(self, policy: MapPolicy | str | Path) -> None:
         self.policy = policy if isinstance(policy, MapPolicy) else MapPolicy.load(policy)
+        if self.policy.reach > MAX_OFFSET:
+            raise ConfigError(f"offsets up to {self.policy.reach}; the environment's actions reach {MAX_OFFSET}")
 
     def reset(self, seed: int, episode: MapEpisode) -> None:  # noqa: ARG002 - the protocol's
         """Take the clip's features."""
@@ -139,7 +150,8 @@ class FittedMap:
 @dataclass(frozen=True, kw_only=True)
 class FitSettings:
     """objective    a metric by name; bits at equal quality by it are what is minimised
-    frames          of each clip, from a third of its length on; the check looks at two thirds
+    frames          of each clip, from a third of its length on; the check looks at two thirds; 1: still pictures
+    reach           largest offset in QP steps
     qps             each clip is encoded at two of them, the clips taking turns
     population      policies tried in each generation
     """
@@ -149,16 +161,17 @@ class FitSettings:
     qps: tuple[int, ...] = (30, 36, 42, 48)
     population: int = 8
     generations: int = 8
+    reach: int = MAX_OFFSET
     seed: int = 0
     encoder: EncoderSettings = field(default_factory=lambda: EncoderSettings(backend="aom"))
 
     def __post_init__(self) -> None:
         if self.objective not in METRICS:
             raise ConfigError(f"unknown objective {self.objective!r}{did_you_mean(self.objective, METRICS)}")
-        if self.frames < 2 or self.population < 4 or self.generations < 0 or not self.qps:
+        if self.frames < 1 or self.population < 4 or self.generations < 0 or not self.qps:
             raise ConfigError(
                 f"frames = {self.frames}, population = {self.population}, generations = {self.generations}, "
-                f"{len(self.qps)} QPs; at least 2, 4, 0 and 1"
+                f"{len(self.qps)} QPs; at least 1, 4, 0 and 1"
             )
 
     @property
@@ -240,12 +253,14 @@ def fit(
 
 def policy_of(vector: Vector, settings: FitSettings) -> MapPolicy:
     """The policy that a point of the search space stands for; rounded, so that the file holds all of it."""
-    bounded = np.clip(vector[:-2], -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    most = largest_weight(settings.reach)
+    bounded = np.clip(vector[:-2] * settings.reach / MAX_OFFSET, -most, most)
     return MapPolicy(
         {name: round(float(value), 4) for name, value in zip(settings.names, bounded, strict=True)},
         inter_share=round(float(np.clip(0.5 + vector[-2], 0, 1.5)), 4),
         least_change=round(float(2 ** (1 + 4 * np.clip(vector[-1], -2, 2))), 4),
         importance=settings.importance,
+        reach=settings.reach,
     )
 
 

@@ -84,8 +84,8 @@ def map_inputs(features: Floats, grid: tuple[int, int], weights: Floats | None =
     return np.ascontiguousarray(np.stack([*standard, np.ones(shape, np.float32)], axis=-2), np.float32)
 
 
-def map_of(inputs: Floats, weights: ArrayLike) -> Offsets:
-    """Offsets per superblock from inputs [K, superblocks] and weights [K] in [-1, 1]."""
+def map_of(inputs: Floats, weights: ArrayLike, reach: int = MAX_OFFSET) -> Offsets:
+    """Offsets per superblock, at most `reach`, from inputs [K, superblocks] and weights [K]."""
     chosen = np.asarray(weights, np.float32)
     if chosen.shape != inputs.shape[:1]:
         raise ConfigError(f"weights have shape {chosen.shape}; give {len(MAP_FEATURES)}: {', '.join(MAP_FEATURES)}")
@@ -93,7 +93,7 @@ def map_of(inputs: Floats, weights: ArrayLike) -> Offsets:
         raise InvalidStateError(f"weights are {chosen}; they must be finite")
     # Summed in float64 and rounded a little down first, so that no processor's order of adding decides a step.
     steps = np.round(STEPS * (chosen.astype(np.float64) @ inputs), 4)
-    return np.clip(np.rint(steps), -MAX_OFFSET, MAX_OFFSET).astype(np.int32)
+    return np.clip(np.rint(steps), -reach, reach).astype(np.int32)
 
 
 def feature_map(

@@ -40,7 +40,9 @@ Maps = Sequence["NDArray[np.int32] | None"]
 """Offsets for each frame; None sends no map with that frame."""
 
 METRICS = ("psnr_y", "psnr_y_of_mean", "ssim_db", "vmaf", *(f"weighted:{name}" for name in WEIGHINGS))
-CHEAP = tuple(name for name in METRICS if name != "vmaf")
+CHEAP = ("psnr_y", "psnr_y_of_mean", "ssim_db", "weighted:moving", "weighted:centre", "weighted:detail")
+"""What every evaluation shows; others are asked for."""
+
 VERSION = 1
 """Raise it when any figure changes: what is cached under another version is not used."""
 

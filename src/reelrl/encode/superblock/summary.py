@@ -19,14 +19,15 @@ def clip_results(
     points: Sequence[EncodePoint],
     metrics: Sequence[str],
     method: Method = "pchip",
+    against: str | None = None,
 ) -> list[ClipResult]:
-    """BD-rates of all who have an anchor, clip by clip, in the order of the contestants."""
+    """BD-rates of all who have an anchor, clip by clip, in the order of the contestants; or of all `against` one."""
     curves: dict[tuple[str, str], list[EncodePoint]] = {}
     for point in points:
         curves.setdefault((point.contestant, point.clip), []).append(point)
     results = []
     for contestant in contestants:
-        anchor = contestant.anchor
+        anchor = against or contestant.anchor
         for (name, clip), ours in curves.items():
             if name != contestant.name or name == anchor:
                 continue

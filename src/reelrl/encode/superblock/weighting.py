@@ -36,6 +36,7 @@ _AXES = 0.35  # half axes of the ellipse, as shares of width and height
 _NOISE = 7  # pixels over which noise is averaged away before frames are compared
 _STILL_LEVELS, _FLAT_LEVELS = 0.5, 8.0  # mean change and mean gradient of a frame below which nothing stands out
 _SPREAD = 15  # pixels over which motion and detail are averaged
+_SALIENCY = 64  # pixels of the side of the picture whose spectrum is looked at
 
 
 @dataclass(frozen=True)
@@ -132,4 +133,31 @@ def _between(share: NDArray[Any]) -> Plane:
     return weights
 
 
-WEIGHINGS: dict[str, Callable[[Clip], Iterator[Plane]]] = {"moving": _moving, "centre": _centre, "detail": _detail}
+def _salient(clip: Clip) -> Iterator[Plane]:
+    """What the spectrum of the frame does not let expect: its spectral residual (Hou and Zhang, 2007)."""
+    for frame in clip:
+        small = cv2.resize(frame.y, (_SALIENCY, _SALIENCY), interpolation=cv2.INTER_AREA).astype(np.float32)
+        spectrum = np.fft.fft2(small)
+        amplitude = np.log(np.abs(spectrum) + 1e-6)
+        residual = amplitude - cv2.blur(amplitude, (3, 3), borderType=cv2.BORDER_REFLECT)
+        unexpected = np.abs(np.fft.ifft2(np.exp(residual + 1j * np.angle(spectrum)))) ** 2
+        calm = cv2.GaussianBlur(unexpected.astype(np.float32), (0, 0), 2.5)
+        yield _standing_out(cv2.resize(calm, (clip.width, clip.height)), 1e-9)
+
+
+def _text(clip: Clip) -> Iterator[Plane]:
+    """Lines of text, as a detector finds them; in a clip without any, every pixel counts the same."""
+    from reelrl.encode.superblock.text_regions import TextDetector
+
+    detector = TextDetector()
+    for frame in clip:
+        yield _between(cv2.blur(detector.share(frame), (_NOISE, _NOISE)))
+
+
+WEIGHINGS: dict[str, Callable[[Clip], Iterator[Plane]]] = {
+    "moving": _moving,
+    "centre": _centre,
+    "detail": _detail,
+    "saliency": _salient,
+    "text": _text,
+}

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
     from reelrl.encode.frameqp.protocols import FrameQpEpisode
 
-INPUTS = ("key", "arf", "inner_arf", "depth", "bits", "inter", "intra", "inter_ahead")
+INPUTS = (
+    *("key", "arf", "inner_arf", "depth", "bits", "inter", "intra", "inter_ahead"),
+    *("key_calm", "arf_calm", "depth_calm"),
+)
 """What it sees of a frame: its kind; how far its own quantiser is below the leaves', in 40 steps; octaves above the
-clip's mean of its bits and of its first-pass errors, and of the errors of the eight frames after it."""
+clip's mean of its bits and of its first-pass errors, and of the errors of the eight frames after it. With `calm`: times
+how well the clip's frames are predicted from each other, in octaves above the usual."""
 
 LARGEST_OFFSET = 24.0
+_USUAL_CALM = 2.0  # octaves of a frame's first-pass error from itself above that from the frame before
 _AHEAD = 8
 
 
@@ -37,6 +42,8 @@ def inputs(episode: FrameQpEpisode) -> NDArray[np.float64]:
     inter, intra = _relative(rows[:, FIRST_PASS["inter"]]), _relative(rows[:, FIRST_PASS["intra"]])
     ahead = [float(inter[at + 1 : at + 1 + _AHEAD].mean()) for at in range(len(inter) - 1)] + [0.0]
     leaf = max(each.qindex for each in episode.plan)
+    means = [1 + float(rows[:, FIRST_PASS[name]].mean()) for name in ("intra", "inter")]
+    calm = math.log2(means[0] / means[1]) - _USUAL_CALM
     bits = _relative(np.array([each.bits for each in episode.plan]))
     return np.array(
         [
@@ -49,6 +56,9 @@ def inputs(episode: FrameQpEpisode) -> NDArray[np.float64]:
                 inter[each.frame],
                 intra[each.frame],
                 ahead[each.frame],
+                calm * (each.kind == "key"),
+                calm * (each.kind == "arf"),
+                calm * (leaf - each.qindex) / 40,
             ]
             for number, each in enumerate(episode.plan)
         ],
