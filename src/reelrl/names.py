@@ -73,10 +73,13 @@ MINIGOP_CONTROLLERS: dict[str, str] = {
     "auto-boost": "reelrl.encode.minigop.controllers.rules:AutoBoost",
     "leaky-bucket": "reelrl.encode.minigop.controllers.leaky_bucket:LeakyBucket",
     "direct-search": "reelrl.encode.minigop.controllers.oracle:DirectSearch",
+    "sac": "reelrl.encode.minigop.controllers.learned:ShippedMiniGop",
 }
 FRAME_CONTROLLERS: dict[str, str] = {
     "own-quantisers": "reelrl.encode.frameqp.controllers.rules:OwnQuantisers",
     "rate-model": "reelrl.encode.frameqp.controllers.rules:FrameRateModel",
+    "evolved": "reelrl.encode.frameqp.controllers.shipped:ShippedShape",
+    "sac": "reelrl.encode.frameqp.controllers.shipped:ShippedSac",
 }
 
 # What the superblock environment observes.

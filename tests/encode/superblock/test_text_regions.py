@@ -1,4 +1,4 @@
-"""Text is found where there is some, and nowhere else; without the detector's weights there is one line that says so."""
+"""Text is found where there is some, and nowhere else; without the detector there is one line that says so."""
 
 from __future__ import annotations
 

@@ -15,10 +15,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.content.catalogue import catalogue
 from reelrl.storage.files import refuse_overwriting, write_atomic
 
 if TYPE_CHECKING:
     import argparse
+
+    from reelrl.content.clip import Clip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         for _, found in work.as_completed(search, tasks, name=lambda task: f"{task.lesson.clip.name}"):
             lesson, gain = found.lesson, found.gain
             rows.append(
-                {"clip": lesson.clip.name, "frames": lesson.frames, "qp": lesson.qp, **gain._asdict()}
+                {"clip": _named(lesson.clip), "frames": lesson.frames, "qp": lesson.qp, **gain._asdict()}
                 | {"encodes": found.encodes, "offsets": found.offsets, "curve": found.curve}
             )
             command = shlex.join(["reel", *sys.argv[1:]])
@@ -66,3 +69,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     output.next_command(f"reel fit frameqp --imitate {shlex.quote(args.out)} -o imitated.json")
     return 0
+
+
+def _named(clip: Clip) -> str:
+    """As `open_clip` finds it again."""
+    known = clip.name in {entry.clip.name for entry in catalogue()}
+    return clip.name if known or not clip.files else str(clip.files[0])

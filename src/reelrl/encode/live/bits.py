@@ -70,91 +70,56 @@ All fitted to encodes of the development clips (`reel fit live --densities`)."""
 
 _MEMORY = {True: 0.5, False: 0.6}  # of what was known before a frame, afresh and not
 _SPREAD = {True: 0.45, False: 0.35}  # octaves
-_REFINED_SPREAD = 0.35  # octaves more where all bits go into a finer picture
 _TABLES = {True: INTRA.table(), False: INTER.table()}
 
 
-class Parts(NamedTuple):
-    """Bits by QP as the densities alone say: afresh, of what has changed, and of a finer picture of what has not."""
-
-    intra: NDArray[np.float64]
-    inter: NDArray[np.float64]
-    finer: NDArray[np.float64]
-
-
 class Densities:
-    """Bits as the densities alone say, for frame after frame of a stream."""
+    """log2 of the bits as the densities alone say, for frame after frame of a stream."""
 
     def __init__(self, pixels: int) -> None:
         self._pixels = pixels
         self._reference_qp = 0.0  # that the picture so far was left at, where it stands still
         self._still = 0.0
 
-    def parts(self, look: FrameLook) -> Parts:
-        """Of the coming frame; `INTER.floor` bits come on top of it where it is not coded afresh."""
-        self._still = look.still
-        intra = INTRA.floor + self._pixels * (_TABLES[True] @ look.intra)
-        reference = float(np.interp(max(self._reference_qp, 1.0), QPS, intra))
-        finer = REFINED * np.maximum(intra - reference, 0)
-        return Parts(intra, self._pixels * (_TABLES[False] @ look.inter), finer)
-
     def of(self, look: FrameLook, *, afresh: bool) -> tuple[NDArray[np.float64], ...]:
         """log2 of the bits by QP: coded afresh, as it is to be coded, and of that what lasts."""
-        intra, inter, finer = self.parts(look)
+        self._still = look.still
+        intra = INTRA.floor + self._pixels * (_TABLES[True] @ look.intra)
         log2_intra: NDArray[np.float64] = np.log2(intra)
         if afresh:
             return log2_intra, log2_intra, log2_intra
-        return log2_intra, np.log2(INTER.floor + inter + finer), np.log2(INTER.floor + inter)
+        finer = np.maximum(intra - intra[round(self._reference_qp) - 1], 0)
+        inter = INTER.floor + self._pixels * (_TABLES[False] @ look.inter)
+        return log2_intra, np.log2(inter + REFINED * finer), np.log2(inter)
 
-    def coded(self, qp: int, layer: int, *, afresh: bool, levels: int = LEVELS, bought_qp: float | None = None) -> None:
-        """The frame was coded at this QP; its bits made what stands still as fine as `bought_qp`, if that is known."""
+    def coded(self, qp: int, layer: int, *, afresh: bool, levels: int = LEVELS) -> None:
+        """The frame was coded at this QP."""
         if afresh or self._reference_qp == 0:
             self._reference_qp = qp
         elif is_reference(layer, levels):
             # What moves is left at this QP, what stands still at the finest so far.
-            finest = min(self._reference_qp, qp if bought_qp is None else bought_qp)
-            self._reference_qp = self._still * finest + (1 - self._still) * qp
+            self._reference_qp = self._still * min(self._reference_qp, qp) + (1 - self._still) * qp
 
 
 class RuleBits:
-    """A density of bits by energy, with corrections that are kept up to date: for what has changed in each layer, and
-    for frames afresh. What a finer picture takes is not corrected: encoders leave out what is only a little finer, and
-    whoever learns from that is surprised by the rest.
-    """
+    """A density of bits by energy, with a correction for each layer and for frames coded afresh, kept up to date."""
 
     def __init__(self, pixels: int) -> None:
         self._densities = Densities(pixels)
         self._corrections = np.zeros(LAYERS + 1)  # octaves; the last is for frames afresh
-        self._asked: tuple[Parts, NDArray[np.float64], int, bool] | None = None
+        self._asked: tuple[NDArray[np.float64], int, bool] | None = None
 
     def predict(self, look: FrameLook, layer: int, *, afresh: bool) -> Curve:
-        parts = self._densities.parts(look)
-        if afresh:
-            base = np.log2(parts.intra) + self._corrections[LAYERS]
-            self._asked = (parts, base, layer, afresh)
-            return Curve(base, np.full(len(QPS), _SPREAD[afresh]), base)
-        inter = INTER.floor + parts.inter * 2 ** self._corrections[layer]
-        total = inter + parts.finer
-        base = np.log2(total)
-        self._asked = (Parts(parts.intra, inter, parts.finer), base, layer, afresh)
-        return Curve(base, _SPREAD[afresh] + _REFINED_SPREAD * parts.finer / total, np.log2(inter))
+        kind = LAYERS if afresh else layer
+        _, base, lasting = self._densities.of(look, afresh=afresh)
+        base = base + self._corrections[kind]
+        self._asked = (base, layer, afresh)
+        return Curve(base, np.full(len(QPS), _SPREAD[afresh]), lasting + self._corrections[kind])
 
     def learn(self, qp: int, bits: int) -> None:
         if self._asked is None:
             return
-        parts, base, layer, afresh = self._asked
-        step = (1 - _MEMORY[afresh]) * (np.log2(max(bits, 1)) - base[qp - 1])
-        if afresh:
-            self._corrections[LAYERS] += step
-            self._densities.coded(qp, layer, afresh=True)
-            return
-        # Whoever said most of it learns most from it; what a frame takes at least is no news.
-        inter, finer = parts.inter[qp - 1], parts.finer[qp - 1]
-        self._corrections[layer] += step * (inter - INTER.floor) / (inter + finer)
-        bought = _finest(parts.finer, max(bits - inter, 0.0), qp)
-        self._densities.coded(qp, layer, afresh=False, bought_qp=bought)
-
-
-def _finest(finer: NDArray[np.float64], bits: float, qp: int) -> float:
-    """The QP that so many bits make a picture as fine as, at the finest `qp`."""
-    return max(float(np.interp(-bits, -finer, QPS)), float(qp))  # bits fall with the QP
+        base, layer, afresh = self._asked
+        error = np.log2(max(bits, 1)) - base[qp - 1]
+        self._corrections[LAYERS if afresh else layer] += (1 - _MEMORY[afresh]) * error
+        self._densities.coded(qp, layer, afresh=afresh)

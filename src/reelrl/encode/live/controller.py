@@ -23,10 +23,8 @@ _SPREAD_AFTER_TRIAL = 0.1  # octaves
 _EARLY_MARGIN = 1.5  # times the margin later
 _COARSER, _EARLY_COARSER = 2.0, 6.0  # steps that the base may rise for one that it may fall; and early in a scene
 _CEILING = 0.6  # of the bucket: up to there pictures that stand still are refined; above is for cuts
-_FLAT = 0.4  # of the picture without any texture: a screen, where what is shown stays as it is
-_SCREEN_BURST, _SCREEN_CEILING = 0.8, 0.8
 _EMPTY = 3.0  # times faster may the base fall with an empty bucket
-_FINEST_QP = 1
+_FINEST_QP = 8  # below it bits go into noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +95,6 @@ class LiveController:
         self._frames_of_scene = 0
         self._base = 40.0
         self._curve: Curve | None = None
-        self._screen = 0.0
         self.afresh = False
         """Whether the frame last looked at is coded without help of those before it."""
 
@@ -119,7 +116,6 @@ class LiveController:
         self.afresh = self._scene.afresh(look)
         self._layer = layer_of(self._number, self.tuning.levels)
         self._curve = self._model.predict(look, self._layer, afresh=self.afresh)
-        self._screen = min(float(look.intra[0]) / _FLAT, 1.0)
         return self._chosen()
 
     def decide_again(self, qp: int, bits: int) -> int:
@@ -193,12 +189,9 @@ class LiveController:
         wanted = min(max(wanted, self._base - finer), self._base + coarser * tuning.step)
         self._base = float(min(max(wanted, QPS[0]), QPS[-1]))
         # Making a picture finer is paid once, out of the room there is.
-        room = max(self._on_screen(_CEILING, _SCREEN_CEILING) * self.bucket_bits - self.level_bits, 0.0)
-        burst = self.frame_bits + self._on_screen(tuning.burst, _SCREEN_BURST) / 4**self._layer * room
+        room = max(_CEILING * self.bucket_bits - self.level_bits, 0.0)
+        burst = self.frame_bits + tuning.burst / 4**self._layer * room
         return max(float(self._base + self._offsets[self._layer]), _finest(curve.log2_bits, burst))
-
-    def _on_screen(self, usual: float, screen: float) -> float:
-        return usual + self._screen * (screen - usual)
 
     def _by_base(self, log2_bits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bits by base QP instead of the frame's own."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop.controllers.imitation import Imitation
 from reelrl.encode.minigop.state import NAMES, observation
+from reelrl.encode.minigop.weights import SAC
 from reelrl.errors import CheckpointError, ConfigError
 from reelrl.file_trust import files_are_trusted
 from reelrl.names import MINIGOP_CONTROLLERS, make_controller, names_a_file
@@ -65,6 +66,13 @@ class LearnedMiniGop:
     def act(self, situation: Situation) -> float:
         guide = 0.0 if self.base is None else float(self.base.act(situation))
         return guide + self.max_delta * float(self.policy.act(observation(situation, guide))[0])
+
+
+class ShippedMiniGop(LearnedMiniGop):
+    """The agent that ships with the package: constrained SAC over the rate model."""
+
+    def __init__(self) -> None:
+        super().__init__(SAC)
 
 
 def load_minigop_controller(name: str, corrected_by: tuple[Path, ...] = ()) -> MiniGopController:

@@ -1,0 +1,73 @@
+"""A search finds offsets that gain on its clip, a linear rule imitates them, and agents learn from the rule."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from reelrl.cli.main import main
+from reelrl.content.sources import open_clip
+from reelrl.encode.frameqp.controllers.evolved import INPUTS, FixedShape
+from reelrl.encode.frameqp.evaluation.encodes import controller_of
+from reelrl.encode.frameqp.fit import Lesson, Trial, episode_of, gain_of
+from reelrl.encode.frameqp.search import basis, load_found
+from reelrl.encode.minigop.controllers.learned import LearnedMiniGop
+from reelrl.errors import CheckpointError, ConfigError
+from tests.encode.fixtures import own_cache  # noqa: F401
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLIP = "generated:street?size=64x48&frames=20"
+WORDS = ["--clips", CLIP, "--frames", "20", "--qps", "40", "--workers", "1"]
+
+
+@pytest.fixture(scope="module")
+def lesson() -> Lesson:
+    return Lesson(open_clip(CLIP), 20, 40)
+
+
+def test_offsets_of_zero_are_the_rule_and_others_are_not(lesson: Lesson) -> None:
+    plan = episode_of(lesson).plan
+    same = gain_of(Trial(lesson, (0.0,) * len(plan), fixed=True))
+    assert (same.psnr_y, same.psnr_y_of_mean, same.charged) == (0.0, 0.0, 0.0)
+    moved = gain_of(Trial(lesson, tuple(8.0 * (each.kind == "key") for each in plan), fixed=True))
+    assert moved.psnr_y != 0
+
+
+def test_every_number_that_is_searched_moves_some_frame(lesson: Lesson) -> None:
+    columns = basis(episode_of(lesson))
+    assert columns.shape[0] == len(episode_of(lesson).plan)
+    assert (np.abs(columns).sum(axis=0) > 0).all()
+
+
+def test_offsets_of_another_clip_are_refused(lesson: Lesson) -> None:
+    with pytest.raises(ConfigError, match="they belong to another clip"):
+        FixedShape([0.0]).shapes(episode_of(lesson))
+
+
+@pytest.mark.slow
+def test_what_a_search_found_becomes_a_rule(tmp_path: Path) -> None:
+    searched, rule = str(tmp_path / "searched.json"), str(tmp_path / "rule.json")
+    assert main(["search", "frameqp", "--out", searched, *WORDS, "--generations", "2", "--candidates", "4"]) == 0
+    (found,) = load_found(searched)
+    assert found.encodes == 8
+    assert found.gain.charged >= 0
+    assert main(["fit", "frameqp", "--imitate", searched, "-o", rule, "--workers", "1"]) == 0
+    assert list(json.loads((tmp_path / "rule.json").read_text())["inputs"]) == list(INPUTS)
+    (tmp_path / "searched.json").write_text('{"found": [{}]}')
+    with pytest.raises(CheckpointError, match="reel search frameqp"):
+        load_found(searched)
+
+
+@pytest.mark.slow
+def test_an_agent_is_trained_and_read_back(tmp_path: Path) -> None:
+    path = str(tmp_path / "agent.safetensors")
+    assert main(["train", "frameqp", "-o", path, *WORDS, "--episodes", "2"]) == 0
+    agent = controller_of(path)
+    assert len(agent.facts["gains_db"]) == 2  # type: ignore[attr-defined]
+    with pytest.raises(CheckpointError, match="is no mini-GOP policy"):
+        LearnedMiniGop(path)
