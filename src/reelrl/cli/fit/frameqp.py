@@ -91,7 +91,7 @@ def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[Lesson], ND
     def show(generation: int, saving: float) -> bool:
         if not args.json:
             output.line("best", f"generation {generation + 1}", f"{saving:+.2f} % of the bits")
-        return time.monotonic() < until
+        return bool(time.monotonic() < until)
 
     found = evolve(lambda candidates: mean_gains(candidates, lessons, work), len(INPUTS), plan, show)
     return lessons, np.array(found.best), {"saving": found.gain, "curve": list(found.curve)}

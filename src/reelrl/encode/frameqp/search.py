@@ -80,7 +80,8 @@ def imitated(found: Sequence[Found], ridge: float = 1.0) -> NDArray[np.float64]:
     """Weights of a linear rule that comes nearest to what was found, frame by frame."""
     seen = np.concatenate([_centred(inputs(episode_of(each.lesson))) for each in found])
     wanted = np.concatenate([_centred(np.array(each.offsets)) for each in found])
-    return np.linalg.solve(seen.T @ seen + ridge * np.eye(seen.shape[1]), seen.T @ wanted)
+    weights: NDArray[np.float64] = np.linalg.solve(seen.T @ seen + ridge * np.eye(seen.shape[1]), seen.T @ wanted)
+    return weights
 
 
 def load_found(path: str) -> list[Found]:
