@@ -106,7 +106,7 @@ def load_found(path: str) -> list[Found]:
 
 def _centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """What all frames have in common says nothing: the bitrate decides it."""
-    return values - values.mean(axis=0)
+    return np.asarray(values - values.mean(axis=0))
 
 
 def _offsets(columns: NDArray[np.float64], candidate: NDArray[np.float64]) -> tuple[float, ...]:
