@@ -15,7 +15,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.content.catalogue import catalogue
 from reelrl.storage.files import refuse_overwriting, write_atomic
 
 if TYPE_CHECKING:
@@ -73,5 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _named(clip: Clip) -> str:
     """As `open_clip` finds it again."""
+    from reelrl.content.catalogue import catalogue
+
     known = clip.name in {entry.clip.name for entry in catalogue()}
     return clip.name if known or not clip.files else str(clip.files[0])
