@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from quality_target import FRAMES, read
+from _target_scenes import FRAMES
+from quality_target import read
 
 from reelrl.content.scaling import scaled, scaled_clip
 from reelrl.content.sources import open_clip

