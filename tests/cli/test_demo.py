@@ -150,6 +150,22 @@ def test_a_part_that_fails_leaves_the_others(tmp_path: Path, capsys: pytest.Capt
     assert outside_sources(page) == []
 
 
+@pytest.mark.long
+def test_a_doom_team_is_filmed_and_does_better_than_who_does_not_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("vizdoom")
+    assert main(["demo", "--only", "act", "--out", str(tmp_path), "--json"]) == 0
+    played = json.loads(capsys.readouterr().out)["doom"]
+    returns = played["returns"]
+    assert returns["the trained team"] > max(returns["chance"], returns["turn and shoot, blind"])
+    page = (tmp_path / "index.html").read_text()
+    assert outside_sources(page) == []
+    [film] = [str(found["src"]) for name, found in checked(page) if name == "video"]
+    with av.open(str(tmp_path / film)) as video:
+        assert sum(1 for _ in video.decode(video=0)) > 30
+
+
 def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "reelrl.cli.main", "demo", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from reelrl.act.doom.saved_teams import NetTeam, open_team
+from reelrl.act.doom.scenarios import find
 from reelrl.act.doom.team_net import FILE, TeamNet, TeamSettings, not_plain
+from reelrl.act.doom.weights import SHIPPED
 from reelrl.act.marl import yaml_files
 from reelrl.errors import CheckpointError, ConfigError, ReelError
 
@@ -50,6 +52,21 @@ def test_players_draw_by_the_seed_and_the_greedy_never_differ(tmp_path: Path) ->
 
     assert acts(1) == acts(1) != acts(2)
     assert acts(1, greedy=True) == acts(2, greedy=True)
+
+
+def test_a_team_ships_for_every_scenario_that_needs_eyes() -> None:
+    assert set(SHIPPED) == {name for name, module in find.OURS.items() if hasattr(module, "REWARDS")}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_team_that_ships_plays_the_scenario_that_it_is_called_by(name: str) -> None:
+    saved = open_team(name)
+    assert saved.task["config_path"] == name
+    assert saved.step == saved.net.settings.taught_steps > 30_000
+    height, width = saved.task["observation_size"]
+    views = np.zeros((saved.task["num_players"], saved.task["frame_stack"], 3, height, width), np.uint8)
+    acted = saved.team(greedy=True).act(dict(enumerate(views)))  # type: ignore[arg-type]
+    assert len(set(acted.values())) == 1  # all players are one net, and see the same
 
 
 @pytest.mark.parametrize(

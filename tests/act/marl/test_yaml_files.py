@@ -30,8 +30,9 @@ CLASSES: dict[str, type] = {
 }
 
 
-def test_every_file_that_ships_is_one_of_the_five() -> None:
-    assert set(yaml_files.CONF.rglob("*.yaml")) == set(yaml_files.SHIPPED.values())
+def test_every_file_that_ships_is_one_of_the_five_or_the_actor_of_who_is_taught() -> None:
+    assert set(yaml_files.CONF.rglob("*.yaml")) == {*yaml_files.SHIPPED.values(), yaml_files.TAUGHT_ACTOR}
+    assert yaml_files.read(yaml_files.TAUGHT_ACTOR).keys() == yaml_files.read(yaml_files.ACTOR).keys()
 
 
 @pytest.mark.parametrize("part", CLASSES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,12 @@ import pytest
 import yaml
 
 from reelrl.cli.main import main
+from reelrl.cli.train import doom
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from reelrl.act.marl.settings import DoomTraining
 
 pytestmark = pytest.mark.slow
 
@@ -85,3 +89,17 @@ def test_settings_that_cannot_be_right_leave_no_run_behind(tmp_path: Path, capsy
     assert main(["train", "doom", "--output-dir", str(tmp_path / "runs"), *wrong]) == 1
     assert "unknown key 'skipp'" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("words", "activation"), [([], "Tanh"), (["--teach", "9"], "ReLU")])
+def test_who_is_taught_has_an_actor_that_learns_from_it(words: list[str], activation: str) -> None:
+    settings, _ = settings_of([*words, "--set", "imitation.shown=0.5", "--set", "actor.head_hidden_sizes=[7]"])
+    assert settings.actor["activation_class"] == f"torch.nn.{activation}"
+    assert settings.actor["head_hidden_sizes"] == [7]
+    assert (settings.imitation.steps, settings.imitation.shown) == (9 if words else 0, 0.5)
+
+
+def settings_of(words: list[str]) -> tuple[DoomTraining, int]:
+    parser = argparse.ArgumentParser()
+    doom.add_arguments(parser)
+    return doom.settings_and_seed(parser.parse_args(words))

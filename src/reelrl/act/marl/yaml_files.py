@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CONF = Path(__file__).parent / "conf"
 TASK = CONF / "task" / "doom_pettingzoo" / "doom_pz.yaml"
 ACTOR = CONF / "model" / "layers" / "video_policy.yaml"
+TAUGHT_ACTOR = ACTOR.with_stem("video_policy_taught")  # with Tanh the same lessons teach nothing
 CRITIC = CONF / "model" / "layers" / "video_central_critic.yaml"
 ALGORITHM = CONF / "algorithm" / "mappo.yaml"
 EXPERIMENT = CONF / "experiment" / "doom.yaml"

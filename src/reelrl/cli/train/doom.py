@@ -71,15 +71,18 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 def settings_from(args: argparse.Namespace) -> DoomTraining:
     """The files, then --set."""
     from reelrl.act.marl import settings as doom_training
+    from reelrl.act.marl import yaml_files
     from reelrl.settings import config
 
     files = {part: getattr(args, part) for part in ("task", "actor", "critic", "experiment")}
+    if files["actor"] is None and getattr(args, "teach", None):  # `reel compare doom` has no teacher
+        files["actor"] = yaml_files.TAUGHT_ACTOR
     settings = doom_training.load(algorithm_name=args.algorithm, algorithm=args.algorithm_file, **files)
     return config.override(settings, args.set)
 
 
 def run(args: argparse.Namespace) -> None:
-    settings, seed = _settings(args)
+    settings, seed = settings_and_seed(args)
     folder = train(
         settings,
         seed,
@@ -134,11 +137,11 @@ def _learn(experiment: DoomExperiment, run_folder: Run, save_every_s: float) -> 
             raise
 
 
-def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
+def settings_and_seed(args: argparse.Namespace) -> tuple[DoomTraining, int]:
+    """Of the run to resume, or as all options say."""
     from reelrl.act.marl.settings import (
         STRICT,
         DoomTraining,
-        ImitationSettings,
         with_contrastive_weight,
         with_scenario,
         with_steps,
@@ -155,7 +158,7 @@ def _settings(args: argparse.Namespace) -> tuple[DoomTraining, int]:
         if args.spread or args.jobs != 1:
             settings = replace(settings, collection=replace(settings.collection, spread=True))
         if args.teach is not None:
-            settings = replace(settings, imitation=ImitationSettings(steps=args.teach))
+            settings = replace(settings, imitation=replace(settings.imitation, steps=args.teach))
         if args.contrastive_weight is not None:
             settings = with_contrastive_weight(settings, args.contrastive_weight)
     return (settings if args.steps is None else with_steps(settings, args.steps)), seed
