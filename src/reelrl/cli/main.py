@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate target": ("reelrl.cli.evaluate.target", "judge quality targets on sources unseen, beside two searchers"),
     "fit abr": ("reelrl.cli.fit.abr", "fit the net of a learned baseline of bitrate control"),
     "fit frameqp": ("reelrl.cli.fit.frameqp", "search how libaom's frames should differ under a bitrate"),
+    "fit frameqp-sac": ("reelrl.cli.fit.frameqp_sac", "fit an agent that steers the quantiser of every frame, by SAC"),
     "fit live": ("reelrl.cli.fit.live", "fit the predictor of a frame's bits that live coding decides by"),
     "fit minigop": ("reelrl.cli.fit.minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
     "fit superblock": ("reelrl.cli.fit.superblock", "fit a map policy of a dozen weights to a quality metric"),
@@ -70,7 +71,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train autoencoder": ("reelrl.cli.train.autoencoder", "train an autoencoder that learns while it watches"),
     "train doom": ("reelrl.cli.train.doom", "train a team of players in Doom from what each of them sees"),
     "train frame-reader": ("reelrl.cli.train.frame_reader", "train an encoder on single frames of recorded matches"),
-    "train frameqp": ("reelrl.cli.train.frameqp", "train an agent that steers the quantiser of every frame"),
     "train location": ("reelrl.cli.train.location", "train a net that knows where everybody is, from what players see"),
     "train minigop": (
         "reelrl.cli.train.minigop",

@@ -44,7 +44,7 @@ class Guess(NamedTuple):
     psnr_db: float
 
 
-class Watched(NamedTuple):
+class WatchedGame(NamedTuple):
     """Scores of every frame, FIGURES of each; and the frames that are shown."""
 
     scores: Tensor
@@ -76,7 +76,7 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has 
     return DemoPart(TITLE, LEAD, sections(watched), {"see": {"source": SOURCE, "frames": FRAMES} | last}, [line])
 
 
-def watch(source: str, seed: int, frames: int, shown: Sequence[int]) -> Watched:
+def watch(source: str, seed: int, frames: int, shown: Sequence[int]) -> WatchedGame:
     """Learn from the first `frames` frames of a source."""
     model, scores, rows, guesses = StreamingAutoEncoder(), StreamScores(FRAME_SIZE), [], []
     with FrameSource(source, seed) as feed, Progress("see", frames, unit="frames") as progress:
@@ -89,10 +89,10 @@ def watch(source: str, seed: int, frames: int, shown: Sequence[int]) -> Watched:
             progress.update()
             if number >= frames:
                 break
-    return Watched(torch.stack(rows), guesses)
+    return WatchedGame(torch.stack(rows), guesses)
 
 
-def sections(watched: Watched) -> list[Html]:
+def sections(watched: WatchedGame) -> list[Html]:
     last = watched.last()
     seen = [figure(image(watched.guesses[-1].frame, "A frame of the game"), "the game")]
     seen += [

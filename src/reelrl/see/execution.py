@@ -51,7 +51,7 @@ def step_of(learners: Sequence[StreamingAutoEncoder]) -> Step:
     return Graphed(shares) if graph else OneByOne(shares)
 
 
-class Share(NamedTuple):
+class LearnerShare(NamedTuple):
     """An update, and which of the frames are those of its learners."""
 
     update: Update
@@ -61,7 +61,7 @@ class Share(NamedTuple):
         return self.update([frames[place] for place in self.places], [resets[place] for place in self.places])
 
 
-def shares_of(learners: Sequence[StreamingAutoEncoder], *, compiled: bool, graph: bool) -> list[Share]:
+def shares_of(learners: Sequence[StreamingAutoEncoder], *, compiled: bool, graph: bool) -> list[LearnerShare]:
     """The updates of these learners: in a graph one for all that are alike, elsewhere one for each."""
     groups: dict[str, list[int]] = {}
     for place, learner in enumerate(learners):
@@ -74,14 +74,14 @@ def shares_of(learners: Sequence[StreamingAutoEncoder], *, compiled: bool, graph
         update = Update(
             ManyNets(own) if len(own) > 1 else OneNet(own[0]), compiled=compiled, streams=graph and len(groups) <= FEW
         )
-        shares.append(Share(update, places))
+        shares.append(LearnerShare(update, places))
     return shares
 
 
 class OneByOne:
     """Learner after learner, op by op."""
 
-    def __init__(self, shares: Sequence[Share]) -> None:
+    def __init__(self, shares: Sequence[LearnerShare]) -> None:
         self._shares = shares
         # Made once: a flag from the host for every frame would be a copy for every frame.
         device = shares[0].update.learners[0].device
@@ -96,7 +96,7 @@ class OneByOne:
 class Graphed:
     """All learners' updates as one recorded graph, recorded anew when the frames change their shape."""
 
-    def __init__(self, shares: Sequence[Share]) -> None:
+    def __init__(self, shares: Sequence[LearnerShare]) -> None:
         self._shares = shares
         self._learners = [learner for share in shares for learner in share.update.learners]
         self._streams = make_streams(len(shares))
@@ -122,7 +122,7 @@ class Graphed:
         return results
 
 
-def _count(shares: Sequence[Share]) -> None:
+def _count(shares: Sequence[LearnerShare]) -> None:
     for share in shares:
         for learner in share.update.learners:
             learner.frames_seen += 1
@@ -180,7 +180,10 @@ def make_streams(count: int) -> list[torch.cuda.Stream]:
 
 
 def side_by_side(
-    shares: Sequence[Share], frames: Sequence[Tensor], resets: Sequence[Tensor], streams: Sequence[torch.cuda.Stream]
+    shares: Sequence[LearnerShare],
+    frames: Sequence[Tensor],
+    resets: Sequence[Tensor],
+    streams: Sequence[torch.cuda.Stream],
 ) -> list[LearnResult]:
     """Each learner's result, in the order of the frames; updates on streams of their own where there are streams."""
     results: dict[int, LearnResult] = {}

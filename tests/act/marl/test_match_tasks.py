@@ -13,7 +13,7 @@ from tensordict import TensorDict
 from reelrl.act.marl import settings as doom_training
 from reelrl.act.marl.benchmarl import match_tasks
 from reelrl.act.marl.benchmarl.frame_rows import NEXT_ROWS, ROWS, BatchFrames
-from reelrl.act.marl.benchmarl.match_tasks import MatchSettings, MatchTask, Standing
+from reelrl.act.marl.benchmarl.match_tasks import MatchSettings, MatchStepsTask, Standing
 from reelrl.act.marl.benchmarl.parts import Parts
 from reelrl.act.marl.benchmarl.rollouts import GROUP, CollectedBatch
 from reelrl.act.marl.task_config import DoomTaskConfig
@@ -44,7 +44,7 @@ def engines() -> Iterator[None]:
 def test_a_match_that_another_worker_goes_on_with_has_the_same_steps() -> None:
     task = DoomTaskConfig(num_players=2, observation_size=(12, 16), frame_stack=2, max_steps=5)
     settings = MatchSettings(task, 7, 4, VIDEO, rows_only=True, taught=False)
-    first = MatchTask(0, settings, Standing(0, np.zeros((0, 2), np.int64)), ByBrightness(), 1)
+    first = MatchStepsTask(0, settings, Standing(0, np.zeros((0, 2), np.int64)), ByBrightness(), 1)
     standing = first.standing.after(match_tasks.play(first).steps)
     assert (standing.episode, len(standing.actions)) == (0, 4)
     second = replace(first, standing=standing, draws=2)

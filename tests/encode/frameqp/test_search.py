@@ -12,7 +12,7 @@ from reelrl.cli.main import main
 from reelrl.content.sources import open_clip
 from reelrl.encode.frameqp.controllers.evolved import INPUTS, FixedShape
 from reelrl.encode.frameqp.evaluation.encodes import controller_of
-from reelrl.encode.frameqp.fit import Lesson, Trial, episode_of, gain_of
+from reelrl.encode.frameqp.fit import FrameLesson, FrameTrial, episode_of, gain_of
 from reelrl.encode.frameqp.search import basis, load_found
 from reelrl.encode.minigop.controllers.learned import LearnedMiniGop
 from reelrl.errors import CheckpointError, ConfigError
@@ -26,25 +26,25 @@ WORDS = ["--clips", CLIP, "--frames", "20", "--qps", "40", "--workers", "1"]
 
 
 @pytest.fixture(scope="module")
-def lesson() -> Lesson:
-    return Lesson(open_clip(CLIP), 20, 40)
+def lesson() -> FrameLesson:
+    return FrameLesson(open_clip(CLIP), 20, 40)
 
 
-def test_offsets_of_zero_are_the_rule_and_others_are_not(lesson: Lesson) -> None:
+def test_offsets_of_zero_are_the_rule_and_others_are_not(lesson: FrameLesson) -> None:
     plan = episode_of(lesson).plan
-    same = gain_of(Trial(lesson, (0.0,) * len(plan), fixed=True))
+    same = gain_of(FrameTrial(lesson, (0.0,) * len(plan), fixed=True))
     assert (same.psnr_y, same.psnr_y_of_mean, same.charged) == (0.0, 0.0, 0.0)
-    moved = gain_of(Trial(lesson, tuple(8.0 * (each.kind == "key") for each in plan), fixed=True))
+    moved = gain_of(FrameTrial(lesson, tuple(8.0 * (each.kind == "key") for each in plan), fixed=True))
     assert moved.psnr_y != 0
 
 
-def test_every_number_that_is_searched_moves_some_frame(lesson: Lesson) -> None:
+def test_every_number_that_is_searched_moves_some_frame(lesson: FrameLesson) -> None:
     columns = basis(episode_of(lesson))
     assert columns.shape[0] == len(episode_of(lesson).plan)
     assert (np.abs(columns).sum(axis=0) > 0).all()
 
 
-def test_offsets_of_another_clip_are_refused(lesson: Lesson) -> None:
+def test_offsets_of_another_clip_are_refused(lesson: FrameLesson) -> None:
     with pytest.raises(ConfigError, match="they belong to another clip"):
         FixedShape([0.0]).shapes(episode_of(lesson))
 
@@ -66,7 +66,7 @@ def test_what_a_search_found_becomes_a_rule(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_agent_is_trained_and_read_back(tmp_path: Path) -> None:
     path = str(tmp_path / "agent.safetensors")
-    assert main(["train", "frameqp", "-o", path, *WORDS, "--episodes", "2"]) == 0
+    assert main(["fit", "frameqp-sac", "-o", path, *WORDS, "--episodes", "2"]) == 0
     agent = controller_of(path)
     assert len(agent.facts["gains_db"]) == 2  # type: ignore[attr-defined]
     with pytest.raises(CheckpointError, match="is no mini-GOP policy"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reelrl.encode.codecs.whole_clip import Decision
 
 AOM = EncoderSettings(backend="aom", qp=40)
-ALL = tuple(name for name in measure.METRICS if name != "vmaf")
+ALL = tuple(name for name in measure.METRICS if name != "vmaf" and "text" not in name)  # those want extras
 
 
 def point(size_bytes: int, quality: float) -> Measured:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from reelrl.encode.frameqp.fit import Lesson
+    from reelrl.encode.frameqp.fit import FrameLesson
     from reelrl.parallel import Executor
 
 _SHARES = (1.0, 0.5, 0.25)  # of what imitation gives: the best on its clips is taken
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[Lesson], NDArray[np.float64], dict[str, Any]]:
+def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[FrameLesson], NDArray[np.float64], dict[str, Any]]:
     import time
 
     import numpy as np
@@ -80,12 +80,12 @@ def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[Lesson], ND
     from reelrl.cli.evaluate.minigop import chosen_clips
     from reelrl.encode.frameqp.controllers.evolved import INPUTS
     from reelrl.encode.frameqp.evolution import Evolution, evolve
-    from reelrl.encode.frameqp.fit import Lesson, mean_gains
+    from reelrl.encode.frameqp.fit import FrameLesson, mean_gains
 
     plan = Evolution(generations=args.generations, candidates=args.candidates, seed=args.seed)
     clips = chosen_clips(args)
     refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
-    lessons = [Lesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
+    lessons = [FrameLesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
     until = time.monotonic() + args.seconds
 
     def show(generation: int, saving: float) -> bool:
@@ -97,7 +97,9 @@ def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[Lesson], ND
     return lessons, np.array(found.best), {"saving": found.gain, "curve": list(found.curve)}
 
 
-def _imitated(args: argparse.Namespace, work: Executor) -> tuple[list[Lesson], NDArray[np.float64], dict[str, Any]]:
+def _imitated(
+    args: argparse.Namespace, work: Executor
+) -> tuple[list[FrameLesson], NDArray[np.float64], dict[str, Any]]:
     from reelrl.encode.frameqp.fit import mean_gains
     from reelrl.encode.frameqp.search import imitated, load_found
 

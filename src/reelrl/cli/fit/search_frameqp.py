@@ -41,14 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from reelrl.cli.evaluate.minigop import chosen_clips
     from reelrl.encode.frameqp.evolution import Evolution
-    from reelrl.encode.frameqp.fit import Lesson
+    from reelrl.encode.frameqp.fit import FrameLesson
     from reelrl.encode.frameqp.search import SearchTask, search
     from reelrl.parallel import executor
 
     plan = Evolution(generations=args.generations, candidates=args.candidates, seed=args.seed)
     clips = chosen_clips(args)
     refuse_overwriting(args.out, *(file for clip in clips for file in clip.files))
-    lessons = [Lesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
+    lessons = [FrameLesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
     rows = []
     with executor(args.jobs) as work:
         tasks = [SearchTask(lesson, plan, args.seconds) for lesson in lessons]

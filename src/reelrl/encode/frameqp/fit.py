@@ -38,7 +38,7 @@ _MOST = 8.0  # percent that a lesson counts at most, either way: one clip must n
 
 
 @dataclass(frozen=True)
-class Lesson:
+class FrameLesson:
     """The first `frames` of a clip at the bitrate that constant quality `qp` takes."""
 
     clip: Clip
@@ -58,10 +58,10 @@ class Gain(NamedTuple):
     rate_error: float
 
 
-class Trial(NamedTuple):
+class FrameTrial(NamedTuple):
     """One shape on one lesson: `fixed` is an offset per planned frame, else these are the weights of a rule."""
 
-    lesson: Lesson
+    lesson: FrameLesson
     numbers: tuple[float, ...]
     fixed: bool = False
 
@@ -74,19 +74,19 @@ class _Prepared(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _prepared(lesson: Lesson) -> _Prepared:
+def _prepared(lesson: FrameLesson) -> _Prepared:
     source = FramePreparation(opened(lesson.clip, lesson.frames))
     kbps = source.kbps_at(lesson.qp)
     rule = run_frame_controller(source.source(kbps=kbps), FrameRateModel())
     return _Prepared(source, kbps, rule, RuleReference(rule, source.curve_probes(kbps)))
 
 
-def episode_of(lesson: Lesson) -> FrameQpEpisode:
+def episode_of(lesson: FrameLesson) -> FrameQpEpisode:
     """What is known before the pass."""
     return _prepared(lesson).rule.episode
 
 
-def gain_of(trial: Trial) -> Gain:
+def gain_of(trial: FrameTrial) -> Gain:
     """Code the lesson by the shape."""
     source, kbps, rule, reference = _prepared(trial.lesson)
     controller = FixedShape(trial.numbers) if trial.fixed else EvolvedShape(trial.numbers)
@@ -98,9 +98,9 @@ def gain_of(trial: Trial) -> Gain:
     return Gain(*gained, percent - charge, run.rate_error)
 
 
-def mean_gains(weights: Sequence[NDArray[np.float64]], lessons: Sequence[Lesson], work: Executor) -> list[float]:
+def mean_gains(weights: Sequence[NDArray[np.float64]], lessons: Sequence[FrameLesson], work: Executor) -> list[float]:
     """Mean of what each rule saves over all lessons, in percent of the bits."""
-    trials = [Trial(lesson, tuple(each.tolist())) for each in weights for lesson in lessons]
+    trials = [FrameTrial(lesson, tuple(each.tolist())) for each in weights for lesson in lessons]
     gains = [
         min(max(gain.charged, -_MOST), _MOST)
         for gain in work.map(gain_of, trials, name=lambda trial: trial.lesson.clip.name)

@@ -15,7 +15,7 @@ import numpy as np
 from reelrl.content.sources import open_clip
 from reelrl.encode.frameqp.controllers.evolved import inputs
 from reelrl.encode.frameqp.evolution import Evolution, evolve
-from reelrl.encode.frameqp.fit import Gain, Lesson, Trial, episode_of, gain_of
+from reelrl.encode.frameqp.fit import FrameLesson, FrameTrial, Gain, episode_of, gain_of
 from reelrl.errors import CheckpointError
 from reelrl.storage.plain_data import parse_object
 from reelrl.storage.regular_files import read_regular
@@ -35,7 +35,7 @@ _WINDOW = 8  # frames that share an offset
 class Found:
     """The best offsets on one lesson, in steps, with their gain and the best gain after each generation."""
 
-    lesson: Lesson
+    lesson: FrameLesson
     offsets: tuple[float, ...]
     gain: Gain
     curve: tuple[float, ...]
@@ -46,7 +46,7 @@ class Found:
 class SearchTask:
     """`seconds` ends a search after the generation under way."""
 
-    lesson: Lesson
+    lesson: FrameLesson
     plan: Evolution
     seconds: float = float("inf")
 
@@ -56,13 +56,15 @@ def search(task: SearchTask) -> Found:
     columns = basis(episode_of(task.lesson))
     until = time.monotonic() + task.seconds
     found = evolve(
-        lambda candidates: [gain_of(Trial(task.lesson, _offsets(columns, each), True)).charged for each in candidates],
+        lambda candidates: [
+            gain_of(FrameTrial(task.lesson, _offsets(columns, each), True)).charged for each in candidates
+        ],
         columns.shape[1],
         task.plan,
         lambda _, __: time.monotonic() < until,
     )
     offsets = _offsets(columns, np.array(found.best))
-    gain = gain_of(Trial(task.lesson, offsets, True))
+    gain = gain_of(FrameTrial(task.lesson, offsets, True))
     return Found(task.lesson, offsets, gain, found.curve, len(found.curve) * task.plan.candidates)
 
 
@@ -90,7 +92,7 @@ def load_found(path: str) -> list[Found]:
         rows = parse_object(read_regular(path, follow_links=True))["found"]
         return [
             Found(
-                Lesson(open_clip(row["clip"]), int(row["frames"]), int(row["qp"])),
+                FrameLesson(open_clip(row["clip"]), int(row["frames"]), int(row["qp"])),
                 tuple(map(float, row["offsets"])),
                 Gain(*(float(row[name]) for name in Gain._fields)),
                 tuple(map(float, row["curve"])),

@@ -74,7 +74,7 @@ class FrameTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class EpisodeTask:
+class FrameEpisodeTask:
     """Episode `number` of a training with this seed, played by `actor` as it stands."""
 
     settings: FrameTraining
@@ -84,7 +84,7 @@ class EpisodeTask:
     actor: SacActor
 
 
-def play(task: EpisodeTask) -> Trajectory:
+def play(task: FrameEpisodeTask) -> Trajectory:
     """In the environment of this process: what it has measured of the clips is measured once per process."""
     env = _environment(task.clips, task.settings)
     lessons = len(task.clips) * len(task.settings.qps)
@@ -128,7 +128,7 @@ def train(
     while len(gains) < settings.episodes and time.monotonic() < until:
         actor = acting(model)
         numbers = range(len(gains), min(len(gains) + settings.rollout, settings.episodes))
-        tasks = [EpisodeTask(settings, clips, seed, number, actor) for number in numbers]
+        tasks = [FrameEpisodeTask(settings, clips, seed, number, actor) for number in numbers]
         for played in work.map(play, tasks, name=lambda task: f"episode {task.number}"):
             learn_from(model, played, settings.sac.updates)
             model.logger.name_to_value.clear()

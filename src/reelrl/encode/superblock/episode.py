@@ -15,13 +15,13 @@ from reelrl.seeding import seed_for
 if TYPE_CHECKING:
     from reelrl.agents.rollouts import Trajectory
     from reelrl.content.clip import Clip
-    from reelrl.encode.superblock.train import EpisodeTask, SuperblockTraining
+    from reelrl.encode.superblock.train import MapEpisodeTask, SuperblockTraining
 
 LEVELS = 7
 """Options per weight when DQN learns the weights of features."""
 
 
-def play(task: EpisodeTask) -> Trajectory:
+def play(task: MapEpisodeTask) -> Trajectory:
     """In the environment of this process: the baseline of a clip is coded once per process."""
     env = environment(task.settings, task.clip)
     env.prepared.name = task.file  # as records have it, wherever they are made

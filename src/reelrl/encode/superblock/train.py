@@ -93,7 +93,7 @@ class SuperblockTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class EpisodeTask:
+class MapEpisodeTask:
     """Episode `number` of a training with this seed, played by `actor` as it stands.
 
     clip  the pictures of `file`, which travel where it is not seen
@@ -230,7 +230,7 @@ class SuperblockTrainer:
         last = min(first + self.settings.rollout, self.settings.total_iteration * len(self.envs))
         clips = list(zip(self.settings.files, self.envs, strict=True))
         tasks = [
-            EpisodeTask(self.settings, file, env.clip, self.normalisation, self.seed, number, actor)
+            MapEpisodeTask(self.settings, file, env.clip, self.normalisation, self.seed, number, actor)
             for number in range(first, last)
             for file, env in [clips[number % len(clips)]]
         ]

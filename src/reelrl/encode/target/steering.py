@@ -50,7 +50,7 @@ _OTHERS = (6, 12, 10, 8, 2, 4, 14, 16)
 
 
 @dataclass(frozen=True)
-class SteeredEncode:
+class SteeredScene:
     """An encode, what was scored of it, and what that took; its stretches are all of its frames."""
 
     packets: list[Packet]
@@ -94,7 +94,7 @@ def checks_in(spans: Sequence[Span]) -> set[int]:
 
 def steered_to_target(
     scene: Clip, settings: EncoderSettings, search: SceneSearch, crf: float
-) -> tuple[SteeredEncode, list[list[Stretch]], float]:
+) -> tuple[SteeredScene, list[list[Stretch]], float]:
     """(the scene at its target, what was scored of each encode of it, CPU seconds of those that do not stay).
 
     The first encode begins at `crf`; `search` decides where the next does, and learns from each.
@@ -131,7 +131,7 @@ class _Steering:
         self._stretches: list[Stretch] = []
         self._score_cpu_s = 0.0
 
-    def run(self) -> SteeredEncode:
+    def run(self) -> SteeredScene:
         checks, size = checks_in(self._spans), 2**self._settings.levels
         frames = iter(self._scene)
         with EncoderSession(self._settings) as session:
@@ -149,7 +149,7 @@ class _Steering:
                 self._crfs += [self._in_force] * span.frames
             self._take(session.flush())
         self._score(self._scene.frame_count)
-        return SteeredEncode(self._packets, self._stretches, self._score_cpu_s)
+        return SteeredScene(self._packets, self._stretches, self._score_cpu_s)
 
     def _next_crf(self, session: EncoderSession, *, check: bool) -> int | None:
         """The CRF of the mini-GOP that is about to end, where it is another than before: whole steps, on average what

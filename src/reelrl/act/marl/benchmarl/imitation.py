@@ -31,7 +31,7 @@ STATE = "imitation"
 _MIXED = 8  # collected batches that a minibatch is drawn from
 
 
-class Lesson(NamedTuple):
+class TaughtBatch(NamedTuple):
     """A collected batch: its single frames, where steps have rows of them, and the steps with the teacher's actions."""
 
     frames: Tensor | None
@@ -46,7 +46,7 @@ class Teaching(Callback):  # type: ignore[misc]
     def __init__(self, settings: ImitationSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.lessons: list[Lesson] = []
+        self.lessons: list[TaughtBatch] = []
 
     def on_setup(self) -> None:
         loss = self.experiment.losses[GROUP]
@@ -60,7 +60,7 @@ class Teaching(Callback):  # type: ignore[misc]
             return
         frames = None if self.experiment.frames is None else self.experiment.frames.frames
         steps = batch.select(*self.actor.in_keys, ROWS, (GROUP, TAUGHT), strict=False).reshape(-1)
-        self.lessons.append(Lesson(frames, steps.to(self.experiment.config.train_device)))
+        self.lessons.append(TaughtBatch(frames, steps.to(self.experiment.config.train_device)))
         while sum(map(_length, self.lessons)) > max(self.settings.memory_steps, batch.numel()):
             del self.lessons[0]
 
@@ -105,5 +105,5 @@ class Teaching(Callback):  # type: ignore[misc]
         return {}  # BenchMARL pickles its callbacks, and they hold the whole experiment
 
 
-def _length(lesson: Lesson) -> int:
+def _length(lesson: TaughtBatch) -> int:
     return len(lesson.steps)

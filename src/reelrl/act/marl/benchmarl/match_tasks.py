@@ -1,6 +1,6 @@
 """Matches as tasks of `reelrl.parallel`: played here, in workers or on a cluster; the learner is in one place.
 
-    learner ──► MatchTask: actor, seed, where the match stands ──► its next steps ──► learner
+    learner ──► MatchStepsTask: actor, seed, where the match stands ──► its next steps ──► learner
 
 A task says all that its steps follow from: an episode is played in engines of its own, whose seed follows from the
 match and the episode's number, and what was done in it so far is in the task. A worker that played the steps before has
@@ -67,7 +67,7 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MatchTask:
+class MatchStepsTask:
     """The next steps of match `number`, played by `actor` with chance from `draws`, or `shown` by the teacher."""
 
     number: int
@@ -92,7 +92,7 @@ class MatchRollouts:
         """The next steps of every match."""
         seed, actor = policy.seed(), copy.deepcopy(policy.actor).to(CPU)
         tasks = [
-            MatchTask(number, settings, standing, actor, seed_for(seed, "match", number), number < self.shown)
+            MatchStepsTask(number, settings, standing, actor, seed_for(seed, "match", number), number < self.shown)
             for number, (settings, standing) in enumerate(zip(self._matches, self._standings, strict=True))
         ]
         batches = list(self._work.map(play, tasks, name=_name, near=lambda task: task.number))
@@ -135,7 +135,7 @@ _held: dict[int, _HeldMatch] = {}
 """Matches whose engines run in this process, by number."""
 
 
-def play(task: MatchTask) -> CollectedBatch:
+def play(task: MatchStepsTask) -> CollectedBatch:
     """The steps; the match goes on from here when its next task comes to this process."""
     held = _held.pop(task.number, None)
     if held is None or held.settings != task.settings or not held.standing.is_that_of(task.standing):
@@ -204,5 +204,5 @@ def _encoder(settings: MatchSettings) -> EncodeVideo | None:
     return EncodeVideo(read_encoder_settings(task.frozen_encoder), settings.video_key, clip, CPU)
 
 
-def _name(task: MatchTask) -> str:
+def _name(task: MatchStepsTask) -> str:
     return f"match {task.number}"

@@ -1,4 +1,4 @@
-"""An agent over frames that `reel train frameqp` made: its action is added to what the rule says."""
+"""An agent over frames that `reel fit frameqp-sac` made: its action is added to what the rule says."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LearnedFrames:
         if self.facts.get("stage") != "frameqp" or self.facts.get("sees") != list(NAMES):
             raise CheckpointError(
                 f"a policy of stage {self.facts.get('stage')!r} that sees {policy.inputs} numbers; frames show "
-                f"{len(NAMES)}: train one with `reel train frameqp`"
+                f"{len(NAMES)}: train one with `reel fit frameqp-sac`"
             )
         self._guide, self._max_steps = FrameRateModel(), float(self.facts["max_steps"])
 

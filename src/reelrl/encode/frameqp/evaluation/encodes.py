@@ -66,7 +66,7 @@ def steered_encode(spec: str, clip: Clip, settings: EncoderSettings, kbps: float
 
 
 def controller_of(spec: str) -> FrameQpController:
-    """A controller by name, a rule of `reel fit frameqp` or an agent of `reel train frameqp` by its file."""
+    """A controller by name, a rule of `reel fit frameqp` or an agent of `reel fit frameqp-sac` by its file."""
     name = spec.removesuffix(PUBLIC)
     if name.endswith(".safetensors"):
         return LearnedFrames.load(name)

@@ -1,6 +1,6 @@
 """Train an agent that steers the quantiser of every frame libaom codes: constrained SAC, from the rule.
 
-reel train frameqp -o agent.safetensors --clips carphone_qcif 'generated:street?size=176x144' --episodes 400
+reel fit frameqp-sac -o agent.safetensors --clips carphone_qcif 'generated:street?size=176x144' --episodes 400
 reel evaluate frameqp --controllers agent.safetensors
 
 A gain is in dB over `rate-model` at the bits spent, half by the mean of PSNRs, half by the PSNR of the mean error.
