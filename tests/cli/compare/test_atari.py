@@ -54,6 +54,7 @@ def test_players_play_side_by_side_and_each_goes_on_alone(
     assert saved.step == 160
 
 
+@pytest.mark.long
 def test_contestants_at_once_play_as_they_do_one_after_the_other(tmp_path: Path) -> None:
     rows = []
     for number, more in enumerate(([], ["--at-once"])):
