@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--only and --skip leave no part of the demo; name one fewer with --skip")
     folder = writable_folder(args.out)
     asked = DemoOptions(args.clip or CLIP, FRAMES if args.frames is None else args.frames)
-    made, missing = _made(parts, folder, asked, again=args.again, quiet=args.json)
+    made, missing = _made(parts, folder, asked, again=args.again)
     document = page(
         made[0].title,
         made[0].lead,
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _made(
-    parts: Sequence[str], folder: Path, asked: DemoOptions, *, again: bool, quiet: bool
+    parts: Sequence[str], folder: Path, asked: DemoOptions, *, again: bool
 ) -> tuple[list[DemoPart], dict[str, ReelError]]:
     """The parts that could be made, and why the others could not; one at least, or the first reason is raised."""
     from reelrl.report.demo_part import finished_part, made_part
@@ -88,8 +88,7 @@ def _made(
     missing: dict[str, ReelError] = {}
     for number, name in enumerate(parts, 1):
         part = None if again else finished_part(name, folder, asked)
-        if not quiet:
-            output.line("part", name, f"{number} of {len(parts)}", *(["made before"] if part else []))
+        output.line("part", name, f"{number} of {len(parts)}", *(["made before"] if part else []))
         try:
             part = part or made_part(name, folder, asked, names.resolve(names.DEMO_PARTS, name))
         except ReelError as error:
@@ -100,7 +99,7 @@ def _made(
             missing[name] = extra
         else:
             made.append(part)
-            for line in [] if quiet else part.lines:
+            for line in part.lines:
                 output.line(*line)
     if not made:
         raise next(iter(missing.values()))

@@ -44,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
     findings: list[Finding] = []
     for finding in examine(self_test=not args.quick, clean=args.clean):
         findings.append(finding)
-        if not args.json:
-            _show(finding)
+        _show(finding)
     missing = [finding for finding in findings if finding.state == "miss"]
     if args.json:
         output.as_json({"ok": not missing, "findings": [asdict(finding) for finding in findings]})

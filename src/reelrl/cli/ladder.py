@@ -91,8 +91,6 @@ def _chosen(clip: Clip, args: argparse.Namespace) -> list[TargetRung]:
     models, _ = find_models(args.model)
     with Progress("sample", ENCODES * len(sizes_of(clip.width, clip.height)), unit="encodes") as progress:
         rungs = choose_rungs(size_curves(clip, models, args.preset, progress.update), targets)
-    if args.json:
-        return rungs
     for number, rung in enumerate(rungs):
         size, rate = f"{rung.width}x{rung.height}", f"{rung.kbps:.0f} kbit/s expected"
         output.line("choose", number, size, f"CRF {rung.crf:g}", f"VMAF {rung.expected:.1f} expected", rate)

@@ -143,7 +143,7 @@ def _dispatch(arguments: list[str]) -> int:
     command = _find(arguments)
     if command is None:
         return _without_command(arguments)
-    from reelrl.cli import options
+    from reelrl.cli import options, output
     from reelrl.parallel.place import working_at
 
     module = importlib.import_module(COMMANDS[command][0])
@@ -161,7 +161,11 @@ def _dispatch(arguments: list[str]) -> int:
         parsed = parser.parse_args(with_dashes(arguments[len(command.split()) :]))
     except SystemExit as stop:  # argparse exits by itself; callers of `main` want a number
         return int(stop.code or 0)
-    with trusting_files(parsed.trust), working_at(options.work_place(parsed, parser)):
+    with (
+        trusting_files(parsed.trust),
+        working_at(options.work_place(parsed, parser)),
+        output.json_alone(getattr(parsed, "json", False)),
+    ):
         status = module.run(parsed)
     sys.stdout.flush()
     return DONE if status is None else int(status)

@@ -1,4 +1,4 @@
-"""What commands print: one aligned line per event (word, place, value), or JSON.
+"""What commands print: one aligned line per event (word, place, value), or with `--json` one JSON value and no more.
 
 run    runs/0007-minigop-sac      seed 3   SVT-AV1 4.1.0
 next   reel evaluate runs/0007-minigop-sac
@@ -10,8 +10,26 @@ import json
 import os
 import shutil
 import sys
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_JSON_STREAM: ContextVar[TextIO | None] = ContextVar("where JSON goes while a command runs with --json", default=None)
+
+
+@contextmanager
+def json_alone(wanted: bool) -> Iterator[None]:
+    """While a command runs with `--json`: stdout gets its JSON alone, all it prints for people goes to stderr."""
+    token = _JSON_STREAM.set(sys.stdout if wanted else None)
+    try:
+        with redirect_stdout(sys.stderr if wanted else sys.stdout):
+            yield
+    finally:
+        _JSON_STREAM.reset(token)
 
 
 def line(word: str, place: object = "", *values: object) -> None:
@@ -49,4 +67,4 @@ def _typed(program: str) -> str:
 
 
 def as_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, default=str), flush=True)
+    print(json.dumps(value, indent=2, default=str), file=_JSON_STREAM.get(), flush=True)

@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         output.line(
             "site", args.site, f"{video.rungs} rungs, {rates}", f"{video.chunks} segments of {video.chunk_s:g} s"
         )
+        if args.json:
+            output.as_json({"url": server.url, "site": args.site, "controllers": list(show.controllers)})
         output.line("decide", ", ".join(show.controllers))
         output.line("link", ", ".join(trace.name for trace in show.traces[:5]) or "as fast as this machine")
         output.line("open", server.url, "Ctrl+C ends it")

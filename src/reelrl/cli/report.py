@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reelrl.cli import output
+from reelrl.cli import options, output
 
 if TYPE_CHECKING:
     import argparse
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, as `reel runs` lists them")
     parser.add_argument("-o", "--output", default="report", metavar="FOLDER", help="where to (default report)")
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     from reelrl.report.run_page import write_run_page
 
     page = write_run_page(args.runs, args.output)
+    if args.json:
+        output.as_json({"page": page, "runs": args.runs})
     output.line("page", page, f"{len(args.runs)} runs")

@@ -68,14 +68,12 @@ def run(args: argparse.Namespace) -> int:
     sweep = Sweep.begin(folder, plan, args.seed)
     data = os.environ.get(DATA, "")
     tasks = [TrialTask(str(folder), plan, seeds, draw, args.seed, data) for draw, seeds in sweep.left()]
-    if not args.json:
-        output.line("sweep", folder, f"{len(sweep.rows())} trials over", f"{len(tasks)} to go")
+    output.line("sweep", folder, f"{len(sweep.rows())} trials over", f"{len(tasks)} to go")
     with Progress("sweep", len(tasks), unit="trials") as progress, executor(args.jobs) as work:
         for _, number in work.as_completed(run_trial, tasks, name=lambda task: f"a trial in {task.folder}"):
             progress.update()
-            if not args.json:
-                row = next(row for row in sweep.rows() if row.number == number)
-                output.line("trial", f"{number:4d}", *_shown(row, plan))
+            row = next(row for row in sweep.rows() if row.number == number)
+            output.line("trial", f"{number:4d}", *_shown(row, plan))
     summary = write_results(sweep, shlex.join(["reel", *sys.argv[1:]]))
     if args.json:
         output.as_json(summary)

@@ -105,7 +105,7 @@ def _make(args: argparse.Namespace) -> int:
             trace = generate.with_outages(trace, rng, count=2)
         name = f"{kind}-{number:04d}{'.json' if args.format == 'json' else ''}"
         write_trace(trace, own_path(folder / name), args.format)
-    output.line("wrote", folder, f"{args.count} {kind} traces", f"seed {args.seed}")
+    _wrote(args, folder, f"{args.count} {kind} traces", f"seed {args.seed}")
     output.next_command(f"reel traces {folder}")
     return 0
 
@@ -120,11 +120,17 @@ def _convert(args: argparse.Namespace) -> int:
     traces = read_traces(args.words[1])
     if len(traces) == 1 and not Path(args.output).is_dir():
         write_trace(traces[0], Path(args.output), args.format)
-        output.line("wrote", args.output, args.format)
+        _wrote(args, args.output, args.format)
         return 0
     folder = writable_folder(args.output)
     for trace in traces:
         write_trace(trace, own_path(folder / f"{trace.name}{'.json' if args.format == 'json' else ''}"), args.format)
-    output.line("wrote", folder, f"{len(traces)} traces", args.format)
+    _wrote(args, folder, f"{len(traces)} traces", args.format)
     output.next_command(f"reel traces {folder}")
     return 0
+
+
+def _wrote(args: argparse.Namespace, where: str | Path, *what: str) -> None:
+    output.line("wrote", where, *what)
+    if args.json:
+        output.as_json({"wrote": where, "format": args.format})

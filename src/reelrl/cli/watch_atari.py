@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--episodes", type=int, default=1, metavar="N", help="how many episodes to play (default 1)")
     add("--zoom", type=int, default=2, metavar="N", help="pixels of the film for each of the game (default 2)")
     options.add_seed(parser)
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -38,14 +39,18 @@ def run(args: argparse.Namespace) -> None:
     for name in ("episodes", "zoom"):
         if getattr(args, name) < 1:
             raise ConfigError(f"--{name} {getattr(args, name)}: give 1 or more")
+    episodes: list[dict[str, float]] = []
     try:
-        count = write_film(args.output, _pictures(args), CONSOLE_FPS / FRAME_SKIP, args.zoom)
+        count = write_film(args.output, _pictures(args, episodes), CONSOLE_FPS / FRAME_SKIP, args.zoom)
     finally:
         forget_players()
+    if args.json:
+        output.as_json({"film": args.output, "pictures": count, "episodes": episodes})
     output.line("film", args.output, f"{count} pictures")
 
 
-def _pictures(args: argparse.Namespace) -> Iterator[NDArray[np.uint8]]:
+def _pictures(args: argparse.Namespace, episodes: list[dict[str, float]]) -> Iterator[NDArray[np.uint8]]:
+    """Of all episodes, one after the other; what became of each is added to `episodes`."""
     from reelrl.act.atari.evaluate import GameTask, play_episode
     from reelrl.runs.folder import RunFolder
 
@@ -53,5 +58,6 @@ def _pictures(args: argparse.Namespace) -> Iterator[NDArray[np.uint8]]:
     for number in range(args.episodes):
         moments: list[Moment] = []
         score = play_episode(GameTask(folder, folder, args.seed, number), moments.append, draw=True)
+        episodes.append({"return": score.total, "actions": score.actions})
         output.line("episode", number, f"return {score.total:.2f}", f"{score.actions} actions")
         yield from (moment.picture for moment in moments if moment.picture is not None)

@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--out", type=Path, metavar="FILE", help="also write the figures there (JSON)")
     options.add_workers(parser, 1, "trainings, then matches, at the same time", cluster=False)
     options.add_seed(parser)
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -76,6 +77,8 @@ def run(args: argparse.Namespace) -> None:
     if args.out:
         write_atomic(args.out, json.dumps(report, indent=1) + "\n")
     _show(report)
+    if args.json:
+        output.as_json(report)
 
 
 def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:

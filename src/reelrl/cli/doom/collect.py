@@ -42,13 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--check", metavar="DATA", help="read a folder instead, and compare every file with its checksum")
     add("--convert", metavar="DATA", help="bring the manifest of a folder that an earlier version made up to date")
     options.add_seed(parser)
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.check:
-        return _check(args.check)
+        return _check(args)
     if args.convert:
-        return _convert(args.convert)
+        return _convert(args)
     if args.matches is None or args.output is None:
         raise ConfigError("say how many and where to: reel collect doom --matches 80 -o data/doom")
     if args.matches < 1:
@@ -108,6 +109,9 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
         )
         for word, values in describe(collected[0].plan, [each.labels for each in collected]).items():
             output.line("seen", word, values)
+    if args.json:
+        made = [{"id": each.entry.id, "split": each.entry.split, "rows": each.entry.frames} for each in collected]
+        output.as_json({"data": args.output, "matches": made, "missing": left, "seconds": seconds})
     if left:
         output.line("stopped", f"{left} matches are missing", "the same command goes on")
         return INTERRUPTED
@@ -115,10 +119,11 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
     return DONE
 
 
-def _check(folder: str) -> int:
+def _check(args: argparse.Namespace) -> int:
     from reelrl.act.recording.reader import MatchData
     from reelrl.cli.main import DONE
 
+    folder = args.check
     data = MatchData.open(folder)
     files = list(data.check())
     size = sum(path.stat().st_size for path in files)
@@ -128,18 +133,23 @@ def _check(folder: str) -> int:
     counts = [f"{count} {split}" for split, count in by_split.items()]
     output.line("data", folder, f"{len(data.matches)} matches ({', '.join(counts)})", f"{size / 1e6:.1f} MB")
     output.line("files", len(files), "all as they were written")
+    if args.json:
+        output.as_json({"data": folder, "matches": by_split, "files": len(files), "size_bytes": size})
     if {"train", "val"} <= by_split.keys():
         output.next_command(f"reel train frame-reader {folder}")
     return DONE
 
 
-def _convert(folder: str) -> int:
+def _convert(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from reelrl.act.recording.manifest import SCHEMA, convert
     from reelrl.cli.main import DONE
 
+    folder = args.convert
     before = convert(Path(folder))
+    if args.json:
+        output.as_json({"data": folder, "schema_before": before, "schema": SCHEMA})
     if before == SCHEMA:
         output.line("data", folder, f"schema {SCHEMA} already", "nothing to convert")
     else:

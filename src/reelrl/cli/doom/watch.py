@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--zoom", type=int, default=4, metavar="N", help="pixels of the film for each that a player sees (default 4)")
     add("--greedy", action="store_true", help="players take the best action, not a draw")
     options.add_seed(parser)
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -41,14 +42,18 @@ def run(args: argparse.Namespace) -> None:
     saved = open_team(args.run)
     team = saved.team(greedy=args.greedy)
     output.line("team", saved.name, f"step {saved.step}")
+    episodes: list[dict[str, float]] = []
     pictures: list[NDArray] = []  # type: ignore[type-arg]
     env = saved.make_env()
     try:
         for number in range(args.episodes):
             seed = seeding.seed_for(args.seed, "watch", number)
             episode = play(env, team, seed, lambda: pictures.append(env.render()))
+            episodes.append({"return": episode.reward, "kills": episode.kills})
             output.line("match", number, f"return {episode.reward:.2f}", f"kills {episode.kills}")
         count = write_film(args.output, pictures, env.cfg.ticrate / env.cfg.skip, args.zoom)
     finally:
         env.close()
+    if args.json:
+        output.as_json({"film": args.output, "pictures": count, "episodes": episodes})
     output.line("film", args.output, f"{count} pictures")

@@ -121,8 +121,7 @@ def _every_set(
     for label, traces in evaluation_sets().items():
         part = writable_folder(own_path(folder / re.sub(r"[^\w.-]+", "-", label)))
         found[label], _ = _evaluated(args, part, traces, label, contestants, ladders, reference)
-        if not args.json:
-            print(f"{label}: {len(traces)} traces\n{abr.table(found[label], reference)}\n", flush=True)
+        print(f"{label}: {len(traces)} traces\n{abr.table(found[label], reference)}\n", flush=True)
     records = {label: [abr.as_record(line) for line in lines] for label, lines in found.items()}
     write_atomic(own_path(folder / "sets.json"), json.dumps(records, indent=1) + "\n")
     write_atomic(own_path(folder / "sets.md"), abr.markdown(found, reference))

@@ -89,8 +89,7 @@ def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[FrameLesson
     until = time.monotonic() + args.seconds
 
     def show(generation: int, saving: float) -> bool:
-        if not args.json:
-            output.line("best", f"generation {generation + 1}", f"{saving:+.2f} % of the bits")
+        output.line("best", f"generation {generation + 1}", f"{saving:+.2f} % of the bits")
         return bool(time.monotonic() < until)
 
     found = evolve(lambda candidates: mean_gains(candidates, lessons, work), len(INPUTS), plan, show)

@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=float, default=float("inf"), metavar="S", help="begin no episode later (default: no limit)")
     options.add_workers(parser, default=1)
     options.add_seed(parser)
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
     last = policy.facts["gains_db"][-len(clips) * len(settings.qps) :]
     mean = sum(last) / len(last)
     output.line("trained", f"{len(policy.facts['gains_db'])} episodes", f"{mean:+.3f} dB in the last {len(last)}")
+    if args.json:
+        output.as_json({"file": args.output, **policy.facts})
     output.next_command(f"reel evaluate frameqp --controllers {shlex.quote(args.output)}")
     return 0
 

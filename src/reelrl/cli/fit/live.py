@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--densities", action="store_true", help="also fit and print the constants of the rule")
     options.add_workers(parser)
     options.add_seed(parser)
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         output.line(
             who, "held out", f"rms {figures[f'{who}_rms']:.3f} octaves", f"95 % below {figures[f'{who}_p95']:.3f}"
         )
+    if args.json:
+        output.as_json({"file": args.output, **facts})
     output.next_command(f"reel evaluate live --only rule {args.output}")
     return 0
 

@@ -60,9 +60,8 @@ def run(args: argparse.Namespace) -> int:
             )
             command = shlex.join(["reel", *sys.argv[1:]])
             write_atomic(args.out, json.dumps({"command": command, "found": rows}, indent=1) + "\n")
-            if not args.json:
-                place = f"{lesson.clip.name} at QP {lesson.qp}"
-                output.line("found", place, f"{gain.psnr_y:+.3f} and {gain.psnr_y_of_mean:+.3f} dB over the rule")
+            place = f"{lesson.clip.name} at QP {lesson.qp}"
+            output.line("found", place, f"{gain.psnr_y:+.3f} and {gain.psnr_y_of_mean:+.3f} dB over the rule")
     if args.json:
         output.as_json({"found": rows})
         return 0

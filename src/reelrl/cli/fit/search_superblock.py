@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         for of_clip in work.map(searched, tasks, name=lambda task: task.clip.name):
             records += of_clip
             progress.update()
-            for record in () if args.json else of_clip:
+            for record in of_clip:
                 output.line("clip", record["clip"], record["metric"], *_shown(record))
     facts = {
         "command": shlex.join(["reel", *sys.argv[1:]]),

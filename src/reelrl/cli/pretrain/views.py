@@ -59,7 +59,8 @@ def run(args: argparse.Namespace) -> None:
         training.train_epochs(trainer, len(views.moments["train"]), "moments", FIGURES, args.save_every)
     output.line("best", f"epoch {trainer.best_epoch}", f"loss {-trainer.best_score:.5f}", "validation")
     output.line("done", f"epoch {trainer.epoch}", "saved")
-    output.next_command(f"reel evaluate views {settings.data} --encoder {run_folder.folder}")
+    following = f"reel evaluate views {settings.data} --encoder {run_folder.folder}"
+    training.conclude(args, run_folder.folder, following)
 
 
 def _settings(args: argparse.Namespace) -> tuple[ViewsTraining, int]:

@@ -29,16 +29,13 @@ def run(args: argparse.Namespace) -> None:
     from reelrl.runs.leftovers import leftovers
 
     found = leftovers(args.folder)
-    if args.json:
-        output.as_json([{"folder": each.folder, "why": each.why, "size_bytes": each.size_bytes} for each in found])
     for each in found:
         if args.yes:
             # Hidden first: what a kill leaves half removed must not look like a run or a checkpoint.
             shutil.rmtree(each.folder.rename(each.folder.with_name(f".removing-{each.folder.name}")))
-        if not args.json:
-            output.line("gone" if args.yes else "would", each.folder, shown_size(each.size_bytes), each.why)
+        output.line("gone" if args.yes else "would", each.folder, shown_size(each.size_bytes), each.why)
     if args.json:
-        return
+        output.as_json([{"folder": each.folder, "why": each.why, "size_bytes": each.size_bytes} for each in found])
     output.line("sum", shown_size(sum(each.size_bytes for each in found)), f"{len(found)} folders")
     if found and not args.yes:
         output.next_command(f"reel runs clean {args.folder} --yes")

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
 
             best = trainer.train(run_folder, validated, report.moved, report.saving(args.save_every, "update"))
     output.line("best", f"{best:.4f}", "QoE per chunk over the validation pools")
-    output.next_command(f"reel evaluate abr {run_folder.folder} robustmpc oracle")
+    training.conclude(args, run_folder.folder, f"reel evaluate abr {run_folder.folder} robustmpc oracle")
 
 
 def _shown(trainer: AbrTrainer) -> list[str]:

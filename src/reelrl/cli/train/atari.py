@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
             report.begin(trainer.frames_done)
             trainer.train(_teller(trainer, report), report.saving(args.save_every, "frame"))
     _conclude(trainer)
+    training.conclude(args, run_folder.folder, f"reel evaluate {run_folder.folder}")
 
 
 def _settings(args: argparse.Namespace) -> tuple[AtariTraining, int]:
@@ -140,7 +141,6 @@ def _conclude(trainer: AtariTrainer) -> None:
     output.line("final", *_figures(trainer), f"{trainer.play.episode} episodes before the last")
     shares = trainer.performance.shares()
     output.line("time", "   ".join(f"{part} {share:.0%}" for part, share in shares.items()))
-    output.next_command(f"reel evaluate {trainer.run.folder}")
 
 
 def _figures(trainer: AtariTrainer) -> list[str]:

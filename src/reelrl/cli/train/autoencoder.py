@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> None:
     if outcome == "ended":
         output.line("end", settings.source, f"has no more frames after frame {spaced(trainer.frames_done)}")
     _conclude(trainer)
+    training.conclude(args, run_folder.folder, f"tensorboard --logdir {run_folder.folder / 'tb'}")
 
 
 def _settings(args: argparse.Namespace) -> tuple[AutoEncoderTraining, int]:
@@ -129,7 +130,6 @@ def _conclude(trainer: AutoEncoderTrainer) -> None:
         output.line("guess", *_figures(figures, "previous_frame_"), "previous frame")
     output.line("time", "   ".join(f"{part} {share}" for part, share in _shares(trainer).items()))
     output.line("saved", trainer.run.artifacts / "model.safetensors")
-    output.next_command(f"tensorboard --logdir {trainer.run.folder / 'tb'}")
 
 
 def _figures(figures: dict[str, float], guess: str = "") -> list[str]:

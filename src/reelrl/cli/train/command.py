@@ -4,7 +4,7 @@
     with training.in_run(STAGE, settings, seed, root=args.output_dir, resume=args.resume, name="abr-ppo") as run:
         with training.Report(settings.steps, unit="steps") as report:
             trainer.train(run, report.moved, report.saving(args.save_every, "update"))
-    output.next_command(...)
+    training.conclude(args, run, "reel evaluate ...")
 
 Ctrl+C and SIGTERM: the training saves and raises `Interrupted`, `in_run` says so, `main` returns 130.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from reelrl.cli import options, output
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, but_for: str = "") -> None
         metavar="S",
         help=f"seconds from one checkpoint to the next at most, 0 or more, or inf (default {EVERY_S:g})",
     )
+    options.add_json(parser)
 
 
 def resumed(args: argparse.Namespace, stage: str, cls: type[T]) -> tuple[T, int] | None:
@@ -128,6 +130,16 @@ def _say_stopped(run: Run, stop: KeyboardInterrupt) -> None:
     from reelrl.runs.stages import stage_of
 
     output.next_command(f"reel {stage_of(run.stage, run.folder).train} --resume {run.folder}")
+
+
+def conclude(args: argparse.Namespace, folder: Path, command: str) -> None:
+    """The last line of a training: what to run next; with `--json` also the run, as `reel runs --json` lists it."""
+    from reelrl.runs.overview import overview
+
+    if command:
+        output.next_command(command)
+    if args.json:
+        output.as_json(asdict(overview(folder)))
 
 
 def say_resumed(place: str | None) -> None:

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
         save_every_s=args.save_every,
         jobs=args.jobs,
     )
-    output.next_command(f"reel evaluate doom {folder}")
+    training.conclude(args, folder, f"reel evaluate doom {folder}")
 
 
 def train(

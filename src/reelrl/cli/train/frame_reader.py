@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> None:
         _introduce(args, trainer)
         training.train_epochs(trainer, len(frames["train"]), "pictures", FIGURES, args.save_every)
     output.line("done", f"epoch {trainer.epoch}", f"best {trainer.best_epoch}")
-    output.next_command(f"reel train location {settings.data} --frame-reader {run_folder.folder}")
+    following = f"reel train location {settings.data} --frame-reader {run_folder.folder}"
+    training.conclude(args, run_folder.folder, following)
 
 
 def _settings(args: argparse.Namespace) -> tuple[FrameReaderTraining, int]:

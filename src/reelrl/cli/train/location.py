@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
         score = f"average precision {trainer.best_score:.4f}"
         output.line("best", f"epoch {trainer.best_epoch}", score, "validation, one view")
     output.line("done", f"epoch {trainer.epoch}", "saved")
-    output.next_command(f"reel evaluate location {run_folder.folder}")
+    training.conclude(args, run_folder.folder, f"reel evaluate location {run_folder.folder}")
 
 
 def _settings(args: argparse.Namespace) -> tuple[LocationTraining, int]:

@@ -118,6 +118,8 @@ def run(args: argparse.Namespace) -> None:
             _work(args, trainer, folder, seed)
         finally:
             trainer.close()
+    evaluation = f"reel evaluate minigop --controllers sac={folder.folder}"
+    training.conclude(args, folder.folder, evaluation if args.mode == "train" and args.log_level else "")
 
 
 def _work(args: argparse.Namespace, trainer: MiniGopTrainer, folder: Run, seed: int) -> None:
@@ -200,8 +202,6 @@ class _LevelledReport:
         if figures:
             self._figures(IMPORTANT, "final", "", figures)
         self.line(IMPORTANT, "saved", folder / "artifacts", "the policy as final_sac_model" if learns else "")
-        if learns and self.level >= IMPORTANT:
-            output.next_command(f"reel evaluate minigop --controllers sac={folder}")
 
     def line(self, level: int, word: str, place: object = "", *values: object) -> None:
         if self.level >= level:

@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
         "final", f"reward {figures['eval/reward']:.3f}", f"bytes {100 * (figures['eval/bytes_ratio'] - 1):+.2f} %"
     )
     output.line("saved", run_folder.artifacts, "model, stream, baseline and monitor.csv")
-    output.next_command(f"reel evaluate superblock --controllers {run_folder.folder}")
+    training.conclude(args, run_folder.folder, f"reel evaluate superblock --controllers {run_folder.folder}")
 
 
 def _learn(trainer: SuperblockTrainer, run_folder: Run, seed: int, save_every_s: float) -> dict[str, float]:

@@ -59,4 +59,4 @@ def run(args: argparse.Namespace) -> None:
 
             models = trainer.train(measured, report.saving(args.save_every, "scene"))
     output.line("done", f"{len(trainer.lessons)} scenes", f"{len(models)} figures")
-    output.next_command(f"reel evaluate {run_folder.folder}")
+    training.conclude(args, run_folder.folder, f"reel evaluate {run_folder.folder}")
