@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from reelrl.content.sources import open_clip
-from reelrl.encode.codecs.aom_api import LAST_PASS
-from reelrl.encode.codecs.aom_first_pass import TWO_PASS, opened, set_modes, two_pass_statistics
-from reelrl.encode.codecs.aom_two_pass import TwoPassSession
+from reelrl.encode.codecs.aom.api import LAST_PASS
+from reelrl.encode.codecs.aom.first_pass import TWO_PASS, opened, set_modes, two_pass_statistics
+from reelrl.encode.codecs.aom.two_pass import TwoPassSession
 from reelrl.encode.frameqp.env import FrameQpEnv
 
 CLIPS = ("generated:street?size=176x144&frames=97", "generated:street?size=352x288&frames=49")

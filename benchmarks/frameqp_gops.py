@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from reelrl.content.quality import mean_of_frame_psnr, psnr_of_mean_mse
 from reelrl.content.sources import open_clip
-from reelrl.encode.codecs.aom_first_pass import TWO_PASS, two_pass_statistics
-from reelrl.encode.codecs.aom_two_pass import TwoPassSession
+from reelrl.encode.codecs.aom.first_pass import TWO_PASS, two_pass_statistics
+from reelrl.encode.codecs.aom.two_pass import TwoPassSession
 from reelrl.report.bd_rate import Point, bd_rate
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ def own_words(package: str) -> set[str]:
     found = importlib.metadata.metadata(package)
     classifiers = [each for each in found.get_all("Classifier") or [] if each.startswith("License")]
     # Some put the whole text there; its first line has the name.
-    named = (found.get("License") or "").split("\n")[0]
-    return words(" ".join([found.get("License-Expression") or "", named, *classifiers]))
+    named = [str(found[field]).split("\n")[0] for field in ("License", "License-Expression") if field in found]
+    return words(" ".join([*named, *classifiers]))
 
 
 def test_every_package_of_an_install_is_named_and_no_other() -> None:

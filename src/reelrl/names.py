@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BACKENDS = {
     "svtav1": "reelrl.encode.codecs.svtav1:SvtAv1",
-    "aom": "reelrl.encode.codecs.aom:Aom",
+    "aom": "reelrl.encode.codecs.aom.backend:Aom",
 }
 
 # Gymnasium ids; `import reelrl` registers them.
@@ -138,7 +138,7 @@ FORMER_MODULES: dict[str, str] = {
     "reelrl.content.feeds": "reelrl.content.feeds.kinds",
     "reelrl.content.generated": "reelrl.content.generated.clips",
     "reelrl.content.lossless": "reelrl.content.write.lossless",
-    "reelrl.encode.aom": "reelrl.encode.codecs.aom",
+    "reelrl.encode.aom": "reelrl.encode.codecs.aom.backend",
     "reelrl.encode.learned_maps": "reelrl.encode.superblock.learned",
     "reelrl.encode.maps": "reelrl.encode.superblock.maps",
     "reelrl.encode.minigop_controllers": "reelrl.encode.minigop.controllers.rules",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reelrl.encode import capabilities
-from reelrl.encode.codecs import aom_api, svtav1_api
+from reelrl.encode.codecs import svtav1_api
+from reelrl.encode.codecs.aom import api as aom_api
 from reelrl.encode.codecs.libraries import find_library, parse_version
 from reelrl.errors import EncoderMissing
 from tests.encode.makers import BACKENDS, run_python

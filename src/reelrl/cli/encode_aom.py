@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def is_chosen(args: argparse.Namespace) -> bool:
     """Whether the file is to be coded in two passes, frame by frame."""
-    from reelrl.encode.codecs.aom_first_pass import TWO_PASS
+    from reelrl.encode.codecs.aom.first_pass import TWO_PASS
 
     return bool(args.backend == TWO_PASS.backend)
 
@@ -49,7 +49,7 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 def two_pass_settings(clip: Clip, args: argparse.Namespace, colours: dict[str, str]) -> EncoderSettings:
     """Libaom for a file; its speed is the preset's, at most 6."""
-    from reelrl.encode.codecs.aom_first_pass import TWO_PASS, check_two_pass
+    from reelrl.encode.codecs.aom.first_pass import TWO_PASS, check_two_pass
 
     options = {name: colours[name] for name in _COLOUR if name in colours}
     settings = replace(
@@ -99,8 +99,8 @@ def encode(
 
 def compare(clip: Clip, settings: EncoderSettings, kbps: float, phase: Callable[[str, int], Any]) -> dict[str, Any]:
     """Libaom's own two-pass VBR at the same bitrate."""
-    from reelrl.encode.codecs.aom_first_pass import two_pass_statistics
-    from reelrl.encode.codecs.aom_two_pass import TwoPassSession
+    from reelrl.encode.codecs.aom.first_pass import two_pass_statistics
+    from reelrl.encode.codecs.aom.two_pass import TwoPassSession
     from reelrl.encode.codecs.whole_clip import Encoded
 
     settings = replace(settings, rate_control="vbr", target_kbps=kbps)

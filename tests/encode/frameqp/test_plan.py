@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats
 
-from reelrl.encode.codecs.aom_gops import KINDS
+from reelrl.encode.codecs.aom.gops import KINDS
 from reelrl.encode.frameqp.source.plan import plan_at
 from reelrl.encode.frameqp.source.probe import FrameProbe
 

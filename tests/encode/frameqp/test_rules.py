@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import floats, integers
 
-from reelrl.encode.codecs.aom_gops import FrameToCode
-from reelrl.encode.codecs.aom_steered_encode import CodedFrame
+from reelrl.encode.codecs.aom.gops import FrameToCode
+from reelrl.encode.codecs.aom.steered_encode import CodedFrame
 from reelrl.encode.frameqp.controllers.rules import FrameRateModel
 from reelrl.encode.frameqp.protocols import FrameQpEpisode, FrameRequest, FrameSituation, PlannedFrame
 

@@ -14,7 +14,7 @@ import pytest
 from reelrl.cli.main import main
 from reelrl.content.clip import Clip, concatenate
 from reelrl.content.generated.clips import generated_clip
-from reelrl.encode.codecs.aom_realtime import REAL_TIME
+from reelrl.encode.codecs.aom.realtime import REAL_TIME
 from reelrl.encode.codecs.decoding import decode
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> FrameEvaluationPlan:
     from dataclasses import replace
 
-    from reelrl.encode.codecs.aom_first_pass import TWO_PASS
+    from reelrl.encode.codecs.aom.first_pass import TWO_PASS
     from reelrl.encode.frameqp.evaluate import FrameEvaluationPlan
 
     return FrameEvaluationPlan(
@@ -97,7 +97,7 @@ def _plan(args: argparse.Namespace) -> FrameEvaluationPlan:
 
 def _encoder(plan: FrameEvaluationPlan) -> str:
     from reelrl.encode import capabilities
-    from reelrl.encode.codecs.aom_first_pass import LOOK_AHEAD
+    from reelrl.encode.codecs.aom.first_pass import LOOK_AHEAD
 
     version = capabilities("aom").version
     return f"libaom {version}, cpu-used {min(plan.encoder.preset, 6)}, two passes, {LOOK_AHEAD} frames ahead, 1 thread"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reelrl import names
 from reelrl.content.clip import Clip
 from reelrl.encode.clip_choice import opened
-from reelrl.encode.codecs.aom_first_pass import TWO_PASS
+from reelrl.encode.codecs.aom.first_pass import TWO_PASS
 from reelrl.encode.frameqp import record as frame_record
 from reelrl.encode.frameqp.controllers.rules import FrameRateModel
 from reelrl.encode.frameqp.protocols import MAX_STEPS, FrameSituation

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from reelrl.encode.codecs.aom_first_pass import TWO_PASS
+from reelrl.encode.codecs.aom.first_pass import TWO_PASS
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.frameqp.evaluation.encodes import controller_of, own_encode, steered_encode
 from reelrl.encode.minigop.evaluate import MiniGopContestant, RatePoint

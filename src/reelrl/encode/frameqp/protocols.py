@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.encode.codecs.aom_gops import FrameKind, FrameToCode
-from reelrl.encode.codecs.aom_steered_encode import CodedFrame
+from reelrl.encode.codecs.aom.gops import FrameKind, FrameToCode
+from reelrl.encode.codecs.aom.steered_encode import CodedFrame
 
 OCTAVES_PER_STEP = 0.018
 """What one step of the quantiser index on all frames usually takes from the bits; two probes say it better."""

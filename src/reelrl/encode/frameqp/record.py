@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode import record
-from reelrl.encode.codecs.aom_first_pass import two_pass_statistics
-from reelrl.encode.codecs.aom_two_pass import TwoPassSession
+from reelrl.encode.codecs.aom.first_pass import two_pass_statistics
+from reelrl.encode.codecs.aom.two_pass import TwoPassSession
 from reelrl.errors import ConfigError, EncoderError
 
 if TYPE_CHECKING:

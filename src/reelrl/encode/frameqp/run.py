@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reelrl.content.quality import mean_of_frame_psnr, psnr_of_mean_mse
-from reelrl.encode.codecs.aom_steered_encode import CodedFrame
+from reelrl.encode.codecs.aom.steered_encode import CodedFrame
 from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.frameqp.protocols import FrameQpEpisode, FrameSituation
 from reelrl.encode.frameqp.state import RECENT

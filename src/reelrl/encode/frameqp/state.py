@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.content.quality import psnr_from_sse
-from reelrl.encode.codecs.aom_gops import KINDS, LEAF_LAYER, TPL_FIELDS
+from reelrl.encode.codecs.aom.gops import KINDS, LEAF_LAYER, TPL_FIELDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.content.quality import sse, sse_in_8_bits
-from reelrl.encode.codecs.aom_realtime import REAL_TIME
+from reelrl.encode.codecs.aom.realtime import REAL_TIME
 from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import reelrl.encode
 from reelrl import names
-from reelrl.encode.codecs.aom_first_pass import fresh_two_pass_statistics
-from reelrl.encode.codecs.aom_two_pass import TwoPassSession
+from reelrl.encode.codecs.aom.first_pass import fresh_two_pass_statistics
+from reelrl.encode.codecs.aom.two_pass import TwoPassSession
 from reelrl.encode.frameqp.controllers.evolved import EvolvedShape
 from reelrl.encode.frameqp.controllers.learned import LearnedFrames
 from reelrl.encode.frameqp.run import run_frame_controller

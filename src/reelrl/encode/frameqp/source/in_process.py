@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from reelrl.encode.codecs.aom_two_pass import HIGHEST_QINDEX, LOWEST_QINDEX, TwoPassSession
+from reelrl.encode.codecs.aom.two_pass import HIGHEST_QINDEX, LOWEST_QINDEX, TwoPassSession
 from reelrl.encode.frameqp.protocols import FrameQpEpisode, FrameRequest, PlannedFrame
 from reelrl.errors import ConfigError, InvalidStateError
 
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
-    from reelrl.encode.codecs.aom_gops import FrameToCode
-    from reelrl.encode.codecs.aom_steered_encode import CodedFrame
+    from reelrl.encode.codecs.aom.gops import FrameToCode
+    from reelrl.encode.codecs.aom.steered_encode import CodedFrame
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 

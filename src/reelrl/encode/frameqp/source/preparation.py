@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reelrl.encode.codecs import aom_api
-from reelrl.encode.codecs.aom_first_pass import TWO_PASS, check_two_pass, two_pass_statistics
+from reelrl.encode.codecs.aom import api as aom_api
+from reelrl.encode.codecs.aom.first_pass import TWO_PASS, check_two_pass, two_pass_statistics
 from reelrl.encode.frameqp.protocols import FrameQpEpisode
 from reelrl.encode.frameqp.source.in_process import FrameQpSource
 from reelrl.encode.frameqp.source.plan import FramePlan, plan_at

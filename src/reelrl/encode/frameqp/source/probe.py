@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.encode.codecs import aom_api
-from reelrl.encode.codecs.aom_first_pass import two_pass_statistics
-from reelrl.encode.codecs.aom_gops import KINDS
-from reelrl.encode.codecs.aom_two_pass import TwoPassSession
+from reelrl.encode.codecs.aom import api as aom_api
+from reelrl.encode.codecs.aom.first_pass import two_pass_statistics
+from reelrl.encode.codecs.aom.gops import KINDS
+from reelrl.encode.codecs.aom.two_pass import TwoPassSession
 from reelrl.encode.codecs.settings import key_facts
 from reelrl.encode.frameqp.protocols import PlannedFrame
 from reelrl.settings.config import to_mapping

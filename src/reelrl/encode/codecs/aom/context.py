@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reelrl.encode.codecs import aom_api as api
+from reelrl.encode.codecs.aom import api
 from reelrl.errors import EncoderError
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from reelrl.encode.codecs import aom_api as api
+from reelrl.encode.codecs.aom import api
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from reelrl.encode.codecs.aom_context import AomContext
+    from reelrl.encode.codecs.aom.context import AomContext
 
 ffi = api.ffi
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from reelrl.content.sources import open_clip
-from reelrl.encode.codecs import aom_steered_encode
-from reelrl.encode.codecs.aom_first_pass import TWO_PASS, two_pass_statistics
-from reelrl.encode.codecs.aom_two_pass import TwoPassSession
+from reelrl.encode.codecs.aom import steered_encode
+from reelrl.encode.codecs.aom.first_pass import TWO_PASS, two_pass_statistics
+from reelrl.encode.codecs.aom.two_pass import TwoPassSession
 from reelrl.encode.codecs.decoding import decode
 from reelrl.errors import ConfigError, EncoderError, EncoderTimeout
 
@@ -221,7 +221,7 @@ def test_where_the_private_layout_differs_there_is_a_warning_and_the_public_way_
 ) -> None:
     qs = list(coded_once())
     # Another field of the same structure.
-    monkeypatch.setattr(aom_steered_encode, "_SUPERBLOCKS_AFTER_FLAG", 176)
+    monkeypatch.setattr(steered_encode, "_SUPERBLOCKS_AFTER_FLAG", 176)
     with pytest.warns(RuntimeWarning, match="another layout"):
         fallen_back = coded_with(qs, keep_delta_q=True)
     monkeypatch.undo()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reelrl.encode.codecs import aom_api as api
-from reelrl.encode.codecs.aom import Aom
+from reelrl.encode.codecs.aom import api
+from reelrl.encode.codecs.aom.backend import Aom
 
 if TYPE_CHECKING:
     from reelrl.content.frame import Frame
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 
-REAL_TIME = "reelrl.encode.codecs.aom_realtime:AomRealTime"
+REAL_TIME = "reelrl.encode.codecs.aom.realtime:AomRealTime"
 """What settings call it."""
 
 

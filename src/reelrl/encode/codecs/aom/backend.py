@@ -13,7 +13,7 @@ import numpy as np
 
 from reelrl.content.frame import Frame
 from reelrl.content.quality import sse
-from reelrl.encode.codecs import aom_api as api
+from reelrl.encode.codecs.aom import api
 from reelrl.encode.codecs.backends import Capabilities, frames_covered
 from reelrl.encode.codecs.control import Control
 from reelrl.encode.codecs.packet import FrameType, Packet

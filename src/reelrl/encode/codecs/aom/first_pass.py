@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reelrl.encode.codecs import aom_api as api
-from reelrl.encode.codecs.aom_context import AomContext
+from reelrl.encode.codecs.aom import api
+from reelrl.encode.codecs.aom.context import AomContext
 from reelrl.encode.codecs.control import check_frame
 from reelrl.encode.codecs.settings import EncoderSettings, key_facts
 from reelrl.errors import ConfigError

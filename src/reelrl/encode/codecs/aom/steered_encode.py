@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from reelrl.content.frame import Frame
 from reelrl.content.quality import sse
-from reelrl.encode.codecs import aom_api as api
-from reelrl.encode.codecs.aom_first_pass import opened, set_modes
-from reelrl.encode.codecs.aom_gops import FrameToCode, GopTracker
+from reelrl.encode.codecs.aom import api
+from reelrl.encode.codecs.aom.first_pass import opened, set_modes
+from reelrl.encode.codecs.aom.gops import FrameToCode, GopTracker
 from reelrl.encode.codecs.backends import frames_covered
 from reelrl.encode.codecs.control import check_frame
 from reelrl.encode.codecs.packet import FrameType, Packet
@@ -21,7 +21,7 @@ from reelrl.errors import EncoderError, EncoderTimeout
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from reelrl.encode.codecs.aom_context import AomContext, AomPacket
+    from reelrl.encode.codecs.aom.context import AomContext, AomPacket
 
 ffi = api.ffi
 

@@ -1,6 +1,6 @@
 """libaom in two passes, with look-ahead and alternate references, its quantisers chosen frame by frame from outside.
 
-    statistics = two_pass_statistics(clip, settings)  # of `aom_first_pass`
+    statistics = two_pass_statistics(clip, settings)  # of `first_pass`
     with TwoPassSession(clip, settings, statistics) as session:
         while (question := session.request()) is not None:     # before each coded frame
             session.reply(120 + 8 * question.layer)            # its quantiser index
@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from reelrl.encode.codecs.aom_first_pass import check_two_pass
-from reelrl.encode.codecs.aom_steered_encode import LONGEST_GOP, SHORTEST_GOP, SteeredEncode
+from reelrl.encode.codecs.aom.first_pass import check_two_pass
+from reelrl.encode.codecs.aom.steered_encode import LONGEST_GOP, SHORTEST_GOP, SteeredEncode
 from reelrl.errors import ConfigError, EncoderError, EncoderTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from reelrl.content.frame import Frame
-    from reelrl.encode.codecs.aom_gops import FrameToCode
-    from reelrl.encode.codecs.aom_steered_encode import CodedFrame
+    from reelrl.encode.codecs.aom.gops import FrameToCode
+    from reelrl.encode.codecs.aom.steered_encode import CodedFrame
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
 
