@@ -32,7 +32,7 @@ from reelrl.encode.handshake.folder import ENCODER, HandshakeFolder
 from reelrl.encode.handshake.messages import feedback_message, request_message
 from reelrl.errors import ContentError, ReelError
 from reelrl.report.demo_part import DemoOptions, DemoPart, finished_part, made_part
-from reelrl.runs import checkpoint_file, checkpoints, policy_file
+from reelrl.runs import checkpoint_file, checkpoints, hub, model_card, policy_file
 from reelrl.runs.folder import Run, RunFolder
 from reelrl.runs.records import Log, read_records
 from reelrl.see.embeddings.file import read_embeddings
@@ -79,6 +79,11 @@ def make_run(folder: Path) -> None:
     with Run.create(folder, Training(), stage="test", name="x", tensorboard=False) as run:
         run.log_episode({"reward": 1.0})
         run.checkpoint(1, {"w": np.ones(3)}, {"n": 1})
+
+
+def make_policy(folder: Path) -> None:
+    with Run.create(folder, Training(), stage="abr", name="x", tensorboard=False) as run:
+        run.new_artifact("policy.safetensors").write_bytes(b"weights")
 
 
 def make_matches(folder: Path) -> None:
@@ -166,6 +171,8 @@ WRITERS = [
     Use(f"{RUN}/artifacts/a.bin", lambda f: artifact_into(f / RUN), make_run),
     Use("cached", lambda f: store(f / "cached", b"result")),
     Use("manifest.json", lambda f: Manifest(RecordingSettings()).write(f)),
+    *(Use(name, lambda f: model_card.write(f, RunFolder(f / RUN), "a/b"), make_policy)
+      for name in (hub.WEIGHTS, hub.CARD)),
 ]  # fmt: skip
 
 

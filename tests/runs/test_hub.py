@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from reelrl.cli.main import main
 from reelrl.encode.superblock.learned import load_map_controller
 from reelrl.encode.superblock.train import SuperblockTraining
 from reelrl.errors import CheckpointError, ConfigError
-from reelrl.runs import hub, policy_file
+from reelrl.runs import hub, model_card, policy_file
 from reelrl.runs.folder import Run
 from reelrl.runs.policy_file import Policy
 from tests.runs.hub_stand_in import COMMIT, hub_stand_in
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from tests.runs.hub_stand_in import HubStandIn
 
 pytest.importorskip("huggingface_hub")
+
+
+@dataclass(frozen=True)
+class Watched:
+    source: str
 
 
 @pytest.fixture
@@ -155,6 +161,24 @@ def test_a_dry_run_sends_nothing_and_leaves_both_files(
     assert {path.name for path in (tmp_path / "card").iterdir()} == {"model.safetensors", "README.md"}
     assert main(words) == 1
     assert stand_in.asked == []
+
+
+def test_the_readme_of_a_project_is_not_replaced_by_a_card(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["push", str(run), "somebody/street-map", "--dry-run", "-o", str(tmp_path / "card")]
+    assert main(words) == main(words) == 0
+    readme = tmp_path / "card" / "README.md"
+    readme.write_text("# My project\n")
+    assert main(words) == 1
+    assert "README.md is there and is no model card of reelrl" in capsys.readouterr().err
+    assert readme.read_text() == "# My project\n"
+
+
+def test_a_card_says_what_its_own_run_watched(tmp_path: Path) -> None:
+    with Run.create(tmp_path, Watched("gym:My Game"), stage="autoencoder", name="x", seed=0) as made:
+        pass
+    assert "reel evaluate autoencoder hub:a/b --source 'gym:My Game'" in model_card.card(made, "a/b")
 
 
 def test_a_run_that_is_used_by_its_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> None:
     from reelrl.errors import ConfigError
     from reelrl.runs import hub, model_card
     from reelrl.runs.folder import RunFolder
-    from reelrl.runs.stages import stage_of
 
     hub.check_name(args.name)
     if not re.fullmatch(r"[\w.-]*", args.license):
@@ -64,4 +63,4 @@ def run(args: argparse.Namespace) -> None:
         output.line("kept", "nothing was sent")
         return
     output.line("pushed", address)
-    output.next_command("reel " + stage_of(folder.stage, folder.folder).use.format(place=f"{hub.PREFIX}{args.name}"))
+    output.next_command(model_card.use_of(folder, args.name))

@@ -101,9 +101,10 @@ class RunFolder:
         """The settings that the run was started with, equal to the object that was saved."""
         return config.from_mapping(cls, self._config()["settings"], origin=self.folder / CONFIG)
 
-    def has_setting(self, name: str) -> bool:
-        """Whether its file has that setting; the run of an earlier version may know nothing of it."""
-        return name in self._config()["settings"]
+    def setting(self, name: str) -> Any:
+        """One setting as it stands in the file; None where there is none, as in runs of earlier versions."""
+        settings = self._config()["settings"]
+        return settings.get(name) if isinstance(settings, dict) else None
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         return read_records(self.folder / EPISODES)

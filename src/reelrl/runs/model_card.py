@@ -6,26 +6,32 @@ import shlex
 from typing import TYPE_CHECKING
 
 from reelrl import __version__
-from reelrl.errors import CheckpointError
+from reelrl.errors import CheckpointError, ContentError
 from reelrl.runs import hub
-from reelrl.runs.folder import CONFIG
 from reelrl.runs.overview import overview
 from reelrl.runs.policy_file import KINDS
 from reelrl.runs.stages import STAGES, stage_of
-from reelrl.storage.files import writable_folder, write_atomic
-from reelrl.storage.regular_files import read_regular
+from reelrl.storage.files import explain_os_error, writable_folder, write_atomic
+from reelrl.storage.regular_files import own_path, read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.runs.folder import RunFolder
 
+_HEAD = "---\nlibrary_name: reelrl\n"
+
+
+def use_of(run: RunFolder, name: str) -> str:
+    """The command that takes the weights from their place on the Hub."""
+    source = shlex.quote(str(run.setting("source")))
+    return "reel " + stage_of(run.stage, run.folder).use.format(place=f"{hub.PREFIX}{name}", source=source)
+
 
 def card(run: RunFolder, name: str, licence: str = "") -> str:
     """Markdown, headed by the facts that the Hub reads."""
     stage, meta = stage_of(run.stage, run.folder), run.meta
     seen = overview(run.folder)
-    use = stage.use.format(place=f"{hub.PREFIX}{name}")
     command = meta.get("command") or []
     rows = {
         "made by": f"`{shlex.join(['reel', *map(str, command[1:])])}`" if command else f"`reel {stage.train}`",
@@ -39,10 +45,7 @@ def card(run: RunFolder, name: str, licence: str = "") -> str:
     table = "\n".join(f"| {key} | {_cell(value)} |" for key, value in rows.items())
     tags = "\n".join(f"- {tag}" for tag in ("reelrl", "reinforcement-learning", run.stage))
     licence_line = f"license: {licence}\n" if licence else ""
-    settings = read_regular(run.folder / CONFIG).decode()
-    return f"""---
-library_name: reelrl
-{licence_line}tags:
+    return f"""{_HEAD}{licence_line}tags:
 {tags}
 ---
 
@@ -53,7 +56,7 @@ the facts that it needs. Loading it runs no code.
 
 ```sh
 pip install 'reelrl[hub]'
-reel {use}
+{use_of(run, name)}
 ```
 
 ## How it was made
@@ -63,7 +66,7 @@ reel {use}
 {table}
 
 ```yaml
-{settings.strip()}
+{run.config_text().strip()}
 ```
 
 ## What this does not show
@@ -79,9 +82,22 @@ def _cell(value: str) -> str:
 
 def write(folder: Path, run: RunFolder, name: str, licence: str = "") -> None:
     """The two files of a place on the Hub."""
-    writable_folder(folder)
-    write_atomic(folder / hub.WEIGHTS, weights_of(run).read_bytes())
-    write_atomic(folder / hub.CARD, card(run, name, licence))
+    files = {hub.WEIGHTS: weights_of(run).read_bytes(), hub.CARD: card(run, name, licence)}
+    _refuse_another_readme(writable_folder(folder) / hub.CARD)
+    for file, content in files.items():
+        write_atomic(own_path(folder / file), content)
+
+
+def _refuse_another_readme(path: Path) -> None:
+    """In the folder of a project a card must not replace what the project says of itself."""
+    try:
+        found = read_regular(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ContentError(explain_os_error(error, path, "replace")) from error
+    if not found.startswith(_HEAD.encode()):
+        raise ContentError(f"{path} is there and is no model card of reelrl; give another folder with -o")
 
 
 def weights_of(run: RunFolder) -> Path:

@@ -12,7 +12,8 @@ class Stage(NamedTuple):
 
     Runs follow the words of `evaluate`, which are empty where nothing evaluates a run by itself; `instead` then says
     what to do. `figure` of metrics.jsonl tells how good a run is, the higher the better ("-loss": the lower). `shared`
-    is the artifact that says all by itself ({kind}: best, final), and `use` the words behind `reel` that take it.
+    is the artifact that says all by itself ({kind}: best, final), and `use` the words behind `reel` that
+    take it from {place}, with the {source} that the run watched.
     """
 
     settings: str
@@ -63,7 +64,7 @@ STAGES: dict[str, Stage] = {
         "psnr",
         "evaluate autoencoder",
         shared="model.safetensors",
-        use="evaluate autoencoder {place} --source ale:Breakout",
+        use="evaluate autoencoder {place} --source {source}",
     ),
     "atari": Stage("reelrl.act.atari.settings:AtariTraining", "train atari", "return", "evaluate atari"),
     "doom": Stage(

@@ -188,7 +188,7 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
         if checkpoint:
             experiment.restore(checkpoint)
         training.say_resumed(f"step {spaced(experiment.total_frames)}" if checkpoint else None)
-        if not run_folder.has_setting("collection") and experiment.on_policy:
+        if run_folder.setting("collection") is None and experiment.on_policy:
             output.line("note", "begun by an earlier version, strictly on-policy", f"goes on with {late}")
 
 
