@@ -251,10 +251,12 @@ def make_controller(table: Mapping[str, str], text: Any, *, foreign: bool = Fals
 
 
 def names_a_file(table: Mapping[str, str], text: str) -> bool:
-    """Whether someone who typed `text` means a file or a run folder ("runs/0007") rather than a name."""
+    """Whether someone who typed `text` means a file, a run folder ("runs/0007") or "hub:user/name", and no name."""
     word = text.partition("(")[0].strip()
     if not word or word in table:
         return False
+    if word.startswith("hub:"):  # also without a slash: "hub:name" is a mistyped place, and no module called hub
+        return True
     return "/" in word or word.isdecimal() or word.endswith((".safetensors", ".pth")) or os.path.exists(text)  # noqa: PTH110 - never raises
 
 

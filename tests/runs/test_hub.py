@@ -151,6 +151,25 @@ def test_other_places_are_refused(place: str) -> None:
         hub.fetched(place)
 
 
+def test_a_mistyped_place_is_no_module() -> None:
+    with pytest.raises(ConfigError, match="'hub:street' is no place on the Hub; write hub:user/name"):
+        load_map_controller("hub:street")
+
+
+def test_a_hub_that_goes_away_after_its_first_answer_cannot_be_reached(
+    stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import errors
+
+    def lost(*_: object, **__: object) -> None:
+        raise errors.LocalEntryNotFoundError("Connection reset by peer")
+
+    stand_in.places["somebody/far"] = {"model.safetensors": b"x"}
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lost)
+    with pytest.raises(CheckpointError, match="cannot be reached .Connection reset by peer.; check the network"):
+        hub.fetched("hub:somebody/far")
+
+
 def test_a_dry_run_sends_nothing_and_leaves_both_files(
     stand_in: HubStandIn, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -86,6 +86,8 @@ def _explained(what: str) -> Iterator[None]:
 
     try:
         yield
+    except errors.LocalEntryNotFoundError as error:  # the Hub went away after its first answer
+        raise _unreachable(what, error) from error
     except errors.RepositoryNotFoundError as error:
         raise CheckpointError(
             f"cannot {what}: the Hub has no such place, or does not show it to you; check the name, or log in with "
@@ -100,11 +102,15 @@ def _explained(what: str) -> Iterator[None]:
     except errors.LocalTokenNotFoundError as error:
         raise CheckpointError(f"cannot {what}: log in with `hf auth login`, or set HF_TOKEN") from error
     except (OSError, getattr(errors, "HTTPError", OSError)) as error:  # httpx's own, of whichever version
-        raise _Unreachable(
-            f"cannot {what}: the Hub cannot be reached ({_first_line(error)}); check the network, or HF_ENDPOINT"
-        ) from error
+        raise _unreachable(what, error) from error
     except ValueError as error:
         raise CheckpointError(f"cannot {what}: {_first_line(error)}") from error
+
+
+def _unreachable(what: str, error: BaseException) -> _Unreachable:
+    return _Unreachable(
+        f"cannot {what}: the Hub cannot be reached ({_first_line(error)}); check the network, or HF_ENDPOINT"
+    )
 
 
 def _first_line(error: BaseException) -> str:
