@@ -166,7 +166,7 @@ def test_a_hub_that_goes_away_after_its_first_answer_cannot_be_reached(
 
     stand_in.places["somebody/far"] = {"model.safetensors": b"x"}
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lost)
-    with pytest.raises(CheckpointError, match="cannot be reached .Connection reset by peer.; check the network"):
+    with pytest.raises(CheckpointError, match="the Hub cannot be reached"):
         hub.fetched("hub:somebody/far")
 
 

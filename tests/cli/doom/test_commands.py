@@ -11,6 +11,7 @@ import yaml
 
 from reelrl.cli.main import main
 from reelrl.cli.train import doom
+from reelrl.runs.folder import Run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +98,16 @@ def test_who_is_taught_has_an_actor_that_learns_from_it(words: list[str], activa
     assert settings.actor["activation_class"] == f"torch.nn.{activation}"
     assert settings.actor["head_hidden_sizes"] == [7]
     assert (settings.imitation.steps, settings.imitation.shown) == (9 if words else 0, 0.5)
+
+
+def test_a_run_without_tasks_that_is_given_workers_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, seed = settings_of([])
+    with Run.create(tmp_path, settings, stage=doom.STAGE, name="x", seed=seed) as run:
+        pass
+    assert settings_of(["--resume", str(run.folder), "--workers", "2"])[0] == settings
+    assert "--workers and --ray have no effect" in capsys.readouterr().err
+    assert settings_of(["--workers", "2"])[0].collection.spread
+    assert capsys.readouterr().err == ""
 
 
 def settings_of(words: list[str]) -> tuple[DoomTraining, int]:

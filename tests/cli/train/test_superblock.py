@@ -56,6 +56,13 @@ def train(folder: Path, *more: str) -> int:
     return main(["train", "superblock", "--file", CLIP, "--output-dir", str(folder), *SHORT, *more])
 
 
+def test_workers_without_episodes_to_play_are_told_to_have_no_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "superblock", "--file", str(tmp_path / "none.y4m"), "--workers", "2"]) == 1
+    assert "--workers and --ray have no effect without --rollout" in capsys.readouterr().err
+
+
 def frames_in(path: Path) -> int:
     with av.open(path) as container:
         return sum(1 for _ in container.decode(video=0))

@@ -102,10 +102,9 @@ class TrainedTeam:
         try:
             experiment.restore(checkpoint)
             self._policy = experiment.policy.eval()
-            self._spec = experiment.observation_spec
         finally:
             experiment.close()
-        self._greedy, self.step = greedy, checkpoint.step
+        self._greedy = greedy
 
     def reset(self, seed: int) -> None:
         import torch

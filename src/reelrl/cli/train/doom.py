@@ -149,6 +149,12 @@ def settings_and_seed(args: argparse.Namespace) -> tuple[DoomTraining, int]:
 
     if before := training.resumed(args, STAGE, DoomTraining):
         settings, seed = before
+        if args.jobs != 1 and not settings.collection.spread:
+            output.note(
+                "note",
+                "--workers and --ray have no effect: this run's matches are no tasks",
+                "--spread begins such a run",
+            )
     else:
         settings, seed = settings_from(args), args.seed
         if args.scenario is not None:

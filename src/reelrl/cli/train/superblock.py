@@ -102,6 +102,8 @@ def run(args: argparse.Namespace) -> None:
 
     use_threads(args.threads)
     settings, seed = _settings(args)
+    if args.jobs != 1 and not settings.rollout:
+        output.note("note", "--workers and --ray have no effect without --rollout", "--rollout N plays N side by side")
     # Before the run folder is made: clips or settings that cannot be right leave no run behind.
     trainer = SuperblockTrainer(settings, seed, args.jobs)
     with training.in_run(
