@@ -94,10 +94,13 @@ class AbrTrainer:
         on_gpu = settings.policy == "scalefree" and self.device.type == "cuda"
         if on_gpu:
             torch.set_float32_matmul_precision("high")  # what is not in bfloat16 is multiplied in TF32
-        # On one ladder bfloat16 ended in NaN.
-        how: dict[str, Any] = {"compiled": on_gpu, "half": on_gpu and settings.audience == "everyone"}
-        given = (self.policy, settings.ppo, generator_on(self.device, seed_for(seed, "actions")))
-        self.ppo = Ppo(*given, **how)
+        self.ppo = Ppo(
+            self.policy,
+            settings.ppo,
+            generator_on(self.device, seed_for(seed, "actions")),
+            compiled=on_gpu,
+            half=on_gpu and settings.audience == "everyone",  # on one ladder bfloat16 ended in NaN
+        )
         self.step, self.updates, self.best = 0, 0, -math.inf
         self._started_s = self._trained_s = 0.0
         actor = self.policy.actor.state_dict() if settings.start else {}
@@ -215,9 +218,17 @@ def _scale_free(settings: AbrTraining, seed: int, device: torch.device) -> _Part
         # Who plays one ladder may know the video that everybody reports on.
         half = len(videos) // 2
         videos[:half], worths[:half] = [video] * half, [worth / worth[-1]] * half
-    how: dict[str, Any] = {"compiled": device.type == "cuda", "audience": audience, "breaking": breaking}
-    where = (videos_on(device, videos, worths), settings.players, device, seed_for(seed, "players"))
-    players = MixedPlayers(links, *where, noise=settings.noise, **how)
+    players = MixedPlayers(
+        links,
+        videos_on(device, videos, worths),
+        settings.players,
+        device,
+        seed_for(seed, "players"),
+        noise=settings.noise,
+        compiled=device.type == "cuda",
+        audience=audience,
+        breaking=breaking,
+    )
     policy, average = (_first_scale_free(settings, seed, device) for _ in range(2))
     pools = validation_links(recorded, settings.without)
     # A policy for Pensieve's players is told that links hold, and plays on no other ladder.

@@ -61,10 +61,10 @@ def run(args: argparse.Namespace) -> None:
     race = RaceOfPlayers(args.out, sources, seeds, args.frames, facts)
     for some in [wanted] if args.at_once else [[each] for each in wanted]:
         race.run(some, device, args.keep, args.together)
-    for each in wanted:
-        rows = [row for row in race.rows.values() if row["contestant"] == each.name]
-        if each.settings and rows:
-            output.line("player", each.name, f"{rows[0]['frames_per_s']:.0f} frames/s")
+        for each in some:
+            rows = [row for row in race.rows.values() if row["contestant"] == each.name]
+            if each.settings and rows:
+                output.line("player", each.name, f"{rows[0]['frames_per_s']:.0f} frames/s")
     rows = list(race.rows.values())
     text = markdown(rows, tuple(args.between) if args.between else None)
     write_atomic(args.out.with_suffix(".md"), text)

@@ -107,18 +107,18 @@ class MixedPlayers:
         self.videos = videos
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self._forward = torch.compile(self._advance, dynamic=False) if compiled else self._advance
-        self.look = torch.compile(self.observe, dynamic=False) if compiled else self.observe
+        self._look = torch.compile(self.observe, dynamic=False) if compiled else self.observe
         self.state: State = self._begin(self._uniform(DRAWS), self._uniform(1)[:, 0])
 
     def reset(self) -> tuple[Tensor, Tensor]:
         """Begin everyone's first video."""
         self.state = self._begin(self._uniform(DRAWS), self._uniform(1)[:, 0])
-        return self.look(self.state)
+        return self._look(self.state)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """One chunk for everyone: observations, hints, rewards, and whose video ended (and the next began)."""
         self.state, rewards, ended = self._forward(self.state, actions, self._uniform(DRAWS), self._uniform(2))
-        observations, hints = self.look(self.state)
+        observations, hints = self._look(self.state)
         return observations, hints, rewards, ended
 
     def export(self) -> dict[str, Tensor]:
@@ -129,7 +129,7 @@ class MixedPlayers:
         """Continue from `export`."""
         self.state = State(**{name: saved[name].to(self.device) for name in State._fields})
         self.generator.set_state(saved["generator"].cpu())
-        return self.look(self.state)
+        return self._look(self.state)
 
     def _uniform(self, columns: int) -> Tensor:
         return torch.rand(self.count, columns, generator=self.generator, device=self.device)
@@ -222,14 +222,10 @@ class MixedPlayers:
         return self.play(start, first, nothing + 0.5)[0]
 
     def observe(self, state: State) -> tuple[Tensor, Tensor]:
-        """What the policy sees, and what the critic sees beside it. `look` is the same, compiled if asked for."""
-        return self.seen(state), future(self.links, state, self._player(state), self.videos.utilities[state.video])
-
-    def seen(self, state: State) -> Tensor:
-        """What the policy sees."""
+        """What the policy sees, and what the critic sees beside it."""
         player, offer = self._player(state), self._offer(state)
         context, rungs = features(player, offer, state.history)
-        return packed(context, rungs, player.present)
+        return packed(context, rungs, player.present), future(self.links, state, player, offer.utilities)
 
     def _player(self, state: State) -> Player:
         videos = self.videos
