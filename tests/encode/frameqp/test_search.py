@@ -63,6 +63,24 @@ def test_what_a_search_found_becomes_a_rule(tmp_path: Path) -> None:
         load_found(searched)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "frameqp-sac", "-o", "agent.safetensors", "--seconds", "0"], "--seconds 0; give more than 0"),
+        (["fit", "frameqp-sac", "-o", "agent.safetensors", "--seconds", "nan"], "--seconds nan; give more than 0"),
+        (["fit", "frameqp-sac", "-o", "agent.safetensors", "--episodes", "0"], "episodes = 0; it is 1 or more"),
+        (["fit", "frameqp-sac", "-o", "agent.json"], "does not end in .safetensors"),
+        (["fit", "frameqp-sac", "-o", "/dev/null/agent.safetensors"], "cannot write to /dev/null"),
+        (["fit", "frameqp", "-o", "rule.safetensors"], "does not end in .json"),
+    ],
+)
+def test_what_would_be_found_out_after_hours_is_told_before(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, *WORDS]) == 1
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_an_agent_is_trained_and_read_back(tmp_path: Path) -> None:
     path = str(tmp_path / "agent.safetensors")

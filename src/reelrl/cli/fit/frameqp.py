@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
-from reelrl.storage.files import refuse_overwriting
+from reelrl.errors import ConfigError
+from reelrl.storage.files import refuse_overwriting, writable_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -52,6 +54,9 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.frameqp.controllers.evolved import INPUTS, EvolvedShape
     from reelrl.parallel import executor
 
+    if not args.output.endswith(".json"):
+        raise ConfigError(f"{args.output} does not end in .json; rules are saved as such, and found by it")
+    writable_folder(Path(args.output).parent)  # before the encodes: they should not end at a folder that refuses them
     with executor(args.jobs) as work:
         lessons, weights, facts = _imitated(args, work) if args.imitate else _evolved(args, work)
     facts |= {

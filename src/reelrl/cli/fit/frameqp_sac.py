@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.storage.files import refuse_overwriting
+from reelrl.errors import ConfigError
+from reelrl.storage.files import refuse_overwriting, writable_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -40,6 +42,10 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.frameqp.train import LEARNER, FrameTraining, train
     from reelrl.parallel import executor
 
+    if not args.output.endswith(".safetensors"):
+        raise ConfigError(f"{args.output} does not end in .safetensors; agents are saved as such, and found by it")
+    if not args.seconds > 0:
+        raise ConfigError(f"--seconds {args.seconds:g}; give more than 0, so that one episode begins")
     settings = FrameTraining(
         sac=replace(LEARNER, target_entropy=args.target_entropy),
         episodes=args.episodes,
@@ -49,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     )
     clips = chosen_clips(args)
     refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    writable_folder(Path(args.output).parent)  # before the episodes: they should not end at a folder that refuses them
     with executor(args.jobs) as work:
         policy = train(settings, tuple(clips), args.seed, work, _show, args.seconds)
     policy.save(args.output)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.storage.files import refuse_overwriting, write_atomic
+from reelrl.storage.files import refuse_overwriting, writable_folder, write_atomic
 
 if TYPE_CHECKING:
     import argparse
@@ -48,11 +49,12 @@ def run(args: argparse.Namespace) -> int:
     plan = Evolution(generations=args.generations, candidates=args.candidates, seed=args.seed)
     clips = chosen_clips(args)
     refuse_overwriting(args.out, *(file for clip in clips for file in clip.files))
+    writable_folder(Path(args.out).parent)  # before the encodes: they should not end at a folder that refuses them
     lessons = [FrameLesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
     rows = []
     with executor(args.jobs) as work:
         tasks = [SearchTask(lesson, plan, args.seconds) for lesson in lessons]
-        for _, found in work.as_completed(search, tasks, name=lambda task: f"{task.lesson.clip.name}"):
+        for _, found in work.as_completed(search, tasks, name=lambda task: task.lesson.clip.name):
             lesson, gain = found.lesson, found.gain
             rows.append(
                 {"clip": _named(lesson.clip), "frames": lesson.frames, "qp": lesson.qp, **gain._asdict()}
