@@ -124,6 +124,18 @@ def searching(target: QualityTarget) -> SceneSearch:
     return SceneSearch(beliefs, target, 12, SearchRules(), restart_cost=0.5)
 
 
+def test_a_scene_that_the_cap_of_its_bitrate_holds_below_the_target_says_so() -> None:
+    free = replace(searching(QualityTarget("vmaf", 93.0)), rules=SearchRules(probes=0))
+    decision = free.decide(lambda _: pytest.fail("not probed"))
+    crf = decision.chosen.crf
+    rate = float(2 ** free.beliefs[BITS].curve(12)[0][int(np.searchsorted(CRFS, crf))]) / 1000
+    missed, met = ([Stretch(60, crf, figure), Stretch(60, crf, figure)] for figure in (90.0, 92.9))
+    capped = replace(free, max_kbps=rate)
+    assert capped.after_encodes(decision, [missed]).capped_by == "kbps"
+    assert capped.after_encodes(decision, [met]).capped_by == ""
+    assert replace(free, max_kbps=100 * rate).after_encodes(decision, [missed]).capped_by == ""
+
+
 @pytest.mark.slow
 def test_a_scene_is_coded_to_its_target_and_again_to_the_same_bytes() -> None:
     settings, scene = replace(SETTINGS, preset=12), SCENE.load()

@@ -178,7 +178,13 @@ class SceneSearch:
         crf, figure = checks[-1]
         chosen = ScenePrediction(crf, figure, CHECK_DOUBT * self.target.near)
         capped_by = _end_of_range(replace(chosen, crf=float(CRFS[_place(round(crf))])), self.target)
+        if figure < self.target.value and not self._is_near(figure) and self._wanted_crf(encodes[-1]) < self._least_crf:
+            capped_by = "kbps"
         return replace(decision, chosen=chosen, checks=checks, capped_by=capped_by)
+
+    def _wanted_crf(self, stretches: Sequence[Stretch]) -> float:
+        """The CRF at which a whole encode would have met its target."""
+        return self._levels(stretches, sum(stretch.frames for stretch in stretches)).whole_at(self.target.value)
 
     @property
     def facts(self) -> list[Any]:
