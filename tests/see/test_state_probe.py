@@ -76,6 +76,20 @@ def test_the_command_asks_every_representation_of_every_game(
     assert markdown(rows) == (tmp_path / "probe.md").read_text()
 
 
+def test_a_game_in_which_nothing_happens_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_probe, "LEAST_ENTROPY", 100.0)
+    with pytest.raises(ConfigError, match=r"no label of Breakout has 100\.0 nats in 80 frames"):
+        state_probe.state_frames("Breakout", 80)
+
+
+def test_a_device_that_is_none_is_told_before_games_are_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["Breakout-default-0.safetensors", "--device", "gpu", "-o", str(tmp_path / "probe.json")]
+    assert main(["evaluate", "embedding", *words]) == 1
+    assert "device 'gpu' cannot be used" in capsys.readouterr().err
+
+
 def test_a_game_without_labels_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = tmp_path / "Assault-default-0.safetensors"
     save_weights(StreamingAutoEncoder(AutoEncoderSettings()), weights)

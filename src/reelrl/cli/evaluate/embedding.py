@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="NAME", help="what a file with another name was trained on")
     parser.add_argument("--frames", type=int, default=6000, metavar="N", help="frames to fit on (default 6000)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="games at the same time (default 1)")
+    options.add_workers(parser, 1, "games at the same time", cluster=False)
     parser.add_argument(
         "-o", "--out", type=Path, default=Path("embedding.json"), metavar="FILE", help="rows (JSON), and tables (.md)"
     )
@@ -34,16 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from reelrl.agents.devices import pick_device
     from reelrl.parallel import executor
     from reelrl.runs.progress import Progress
     from reelrl.see import state_report
     from reelrl.storage.files import writable_folder, write_atomic
 
     writable_folder(args.out.parent)
-    tasks = state_report.tasks_of(args.models, args.frames, args.device, args.source)
-    facts = {"command": shlex.join(["reel", *sys.argv[1:]]), "device": args.device, "frames": args.frames}
+    device = str(pick_device(args.device))
+    tasks = state_report.tasks_of(args.models, args.frames, device, args.source)
+    facts = {"command": shlex.join(["reel", *sys.argv[1:]]), "device": device, "frames": args.frames}
     rows: list[dict[str, object]] = []
-    with executor(args.workers) as work, Progress("probe", len(tasks), unit="games") as progress:
+    with executor(args.jobs) as work, Progress("probe", len(tasks), unit="games") as progress:
         for _, found in work.as_completed(state_report.examine_state, tasks, name=lambda task: task.game):
             rows += found
             rows.sort(key=lambda row: str(row["game"]))

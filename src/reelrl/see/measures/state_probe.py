@@ -71,6 +71,8 @@ def state_frames(game: str, count: int) -> StateFrames:
     part_of, held = torch.tensor(parts), torch.from_numpy(np.stack(bytes_)).long()
     fitted = held[part_of == _FIT]
     lively = [i for i in range(held.shape[1]) if entropy(fitted[:, i]) >= LEAST_ENTROPY]
+    if not lively:
+        raise ConfigError(f"no label of {game} has {LEAST_ENTROPY} nats in {count} frames; give more frames")
     labels = state_labels(game)
     values = held[:, lively]
     classes = torch.stack([torch.unique(column, return_inverse=True)[1] for column in values.unbind(1)], 1)
