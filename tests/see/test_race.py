@@ -284,6 +284,8 @@ def test_a_race_refuses_what_it_cannot_run(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("[]")
     with pytest.raises(ContentError, match="no results of ours"):
         Results(tmp_path / "b.json", {})
+    with pytest.raises(ConfigError, match="device 'toaster' cannot be used"):
+        race(wanted, 1, Results(tmp_path / "c.json", {}), device="toaster")
 
 
 def test_tables_put_the_best_first_and_tell_the_spread() -> None:

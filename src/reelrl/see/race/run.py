@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from reelrl.agents.devices import pick_device
 from reelrl.errors import ConfigError
 from reelrl.runs.checkpoints import Checkpoints
 from reelrl.runs.progress import Progress, track
@@ -64,8 +65,8 @@ def race(
     if seed == HELD_OUT_SEED:
         raise ConfigError(f"seed {seed} is that of the held-out episodes; choose another")
     left = results.missing(wanted, frames)
-    if left and device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device is {device}, but torch finds no GPU here; use --device cpu")
+    if left:
+        pick_device(device)  # refuses one that is not there; to show results again none is needed
     # A device's memory holds so many learners; for the next ones the same frames are played again.
     passes = [left[start : start + together] for start in range(0, len(left), together)]
     saved = Checkpoints(results.path.with_suffix(".state"), keep=1)
