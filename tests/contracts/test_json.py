@@ -6,16 +6,14 @@ import argparse
 import importlib
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reelrl.cli import main as cli
 from reelrl.cli import output
 from tests.cli.train.trainings import TRAININGS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WITHOUT = {"completion"}
 """Prints a script for a shell, which is for a program already."""
@@ -49,6 +47,11 @@ def test_what_is_printed_for_people_goes_to_stderr(capsys: pytest.CaptureFixture
     with output.json_alone(False):
         output.line("part", "encode")
     assert capsys.readouterr() == ("part   encode\n", "")
+
+
+def test_figures_that_json_has_no_word_for_are_null(capsys: pytest.CaptureFixture[str]) -> None:
+    output.as_json({"psnr": float("inf"), "rows": [(float("nan"), 1.5, 2)], "path": Path("a")})
+    assert json.loads(capsys.readouterr().out) == {"psnr": None, "rows": [[None, 1.5, 2]], "path": "a"}
 
 
 def test_a_command_inside_a_command_prints_as_its_own_words_say(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ next   reel evaluate runs/0007-minigop-sac
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -67,4 +68,13 @@ def _typed(program: str) -> str:
 
 
 def as_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, default=str), file=_JSON_STREAM.get(), flush=True)
+    """Print one JSON value; figures that are not finite are null, because JSON has no word for them."""
+    print(json.dumps(_finite(value), indent=2, default=str), file=_JSON_STREAM.get(), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

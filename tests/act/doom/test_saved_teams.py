@@ -14,7 +14,7 @@ from reelrl.act.doom.scenarios import find
 from reelrl.act.doom.team_net import FILE, TeamNet, TeamSettings, not_plain
 from reelrl.act.doom.weights import SHIPPED
 from reelrl.act.marl import yaml_files
-from reelrl.errors import CheckpointError, ConfigError, ReelError
+from reelrl.errors import CheckpointError, ConfigError, ReelError, RunError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,6 +91,10 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         open_team(tmp_path / "none.safetensors")
     with pytest.raises(ReelError, match="nowhere"):
         open_team("nowhere")
+    with pytest.raises(RunError, match="no team 'gaet': no run, no file; did you mean 'gate'"):
+        open_team("gaet")
+    with pytest.raises(RunError, match="no run at runs/0099"):
+        open_team("runs/0099")
 
 
 def test_why_an_actor_has_no_file_of_its_own_is_told() -> None:

@@ -16,6 +16,7 @@ from reelrl import seeding
 from reelrl.act.doom.weights import SHIPPED
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.errors import ConfigError, RunError
+from reelrl.names import did_you_mean, names_a_file
 from reelrl.runs.folder import RunFolder
 from reelrl.settings import config
 
@@ -59,6 +60,8 @@ def open_team(name: str | Path) -> SavedTeam:
     if file.suffix == ".safetensors":
         shipped = team_net.TeamNet.load(file)
         return SavedTeam(str(name), shipped.settings.task, shipped.settings.step, None, shipped)
+    if not names_a_file({}, str(name)):
+        raise RunError(f"there is no team {str(name)!r}: no run, no file{did_you_mean(str(name), SHIPPED)}")
     run = RunFolder(name)
     settings, checkpoint = settings_of(run), require_checkpoint(run)
     of_its_own = (run.artifacts / team_net.FILE).exists()
