@@ -16,7 +16,7 @@ from reelrl.file_trust import files_are_trusted
 from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces, WorkerNumbers
 from reelrl.parallel.parcels import Parcel, Sender
 from reelrl.parallel.ray_connection import NODE_LABEL, connect
-from reelrl.parallel.ray_node import Hand, Orders, do_task
+from reelrl.parallel.ray_node import Orders, TaskActor, do_task
 from reelrl.parallel.task import answer_of
 from reelrl.storage.files import cache_dir
 
@@ -44,7 +44,7 @@ class RayCluster(Executor):
             files_are_trusted(), deadline_s, str(cache_dir()), self._connection.cache_id, self._connection.keeper
         )
         self._numbers = WorkerNumbers()
-        self._hands: dict[int, Any] = {}  # actors, for tasks that belong together
+        self._actors: dict[int, Any] = {}  # by number, for tasks that belong together
 
     def outcomes(
         self, function: Callable[[Any], Any], tasks: Sequence[Any], near: Near | None = None
@@ -69,16 +69,16 @@ class RayCluster(Executor):
                         failed = True
                         yield TaskOutcome(place, None, error)
                         continue
-                    hand = self._hand(near(tasks[place])) if near else None
-                    running[self._begin(parcel, hand)] = place, parcel, hand
-                self._end_hands_without_core()
+                    actor = self._actor_of(near(tasks[place])) if near else None
+                    running[self._begin(parcel, actor)] = place, parcel, actor
+                self._end_actors_without_core()
                 for answered in ray.wait(list(running), num_returns=1, timeout=WAIT_S)[0] if running else ():
-                    place, parcel, hand = running.pop(answered)
+                    place, parcel, actor = running.pop(answered)
                     sender.release(parcel)
                     try:
                         answer = ray.get(answered)
                     except ray.exceptions.RayError as gone:
-                        self._forget(hand)
+                        self._forget(actor)
                         lost[place] += 1
                         if lost[place] <= self.restarts and not failed:
                             waiting.appendleft(place)
@@ -100,7 +100,7 @@ class RayCluster(Executor):
                 self.close()
 
     def close(self) -> None:
-        self._end(list(self._hands))
+        self._end(list(self._actors))
 
     def _cores(self) -> int:
         return sum(node.cpus for node in self._connection.nodes().values())
@@ -109,10 +109,10 @@ class RayCluster(Executor):
         """Tasks that may be under way: twice as many as cores, so that a core has its next task when it ends one."""
         return min(self.jobs, self._cores()) if self.jobs else 2 * self._cores()
 
-    def _begin(self, parcel: Parcel, hand: Any) -> Any:
+    def _begin(self, parcel: Parcel, actor: Any) -> Any:
         import ray
 
-        doing = hand.do if hand else ray.remote(do_task).options(**self._where(), max_retries=0, name="reelrl")
+        doing = actor.do if actor else ray.remote(do_task).options(**self._where(), max_retries=0, name="reelrl")
         return doing.remote(parcel.body, parcel.arrays, parcel.files, self._orders)
 
     def _where(self) -> dict[str, Any]:
@@ -122,36 +122,36 @@ class RayCluster(Executor):
 
     # -- tasks that belong together ----------------------------------------------------------------------------------
 
-    def _hand(self, kind: Hashable) -> Any:
+    def _actor_of(self, kind: Hashable) -> Any:
         import ray
 
-        number = self._numbers.number(kind, self._most_hands())
-        if number not in self._hands:
-            self._hands[number] = ray.remote(Hand).options(**self._where(), max_restarts=0).remote()
-        return self._hands[number]
+        number = self._numbers.number(kind, self._most_actors())
+        if number not in self._actors:
+            self._actors[number] = ray.remote(TaskActor).options(**self._where(), max_restarts=0).remote()
+        return self._actors[number]
 
-    def _most_hands(self) -> int:
+    def _most_actors(self) -> int:
         return min(self.jobs or self._cores(), self._cores())
 
-    def _forget(self, hand: Any) -> None:
-        self._hands = {number: each for number, each in self._hands.items() if each is not hand}
+    def _forget(self, actor: Any) -> None:
+        self._actors = {number: each for number, each in self._actors.items() if each is not actor}
 
-    def _end_hands_without_core(self) -> None:
+    def _end_actors_without_core(self) -> None:
         """One that waits for a core of a node that is lost would wait for ever; its tasks go to the others."""
-        if self._hands:
-            self._end([number for number in self._hands if number >= self._most_hands()])
+        if self._actors:
+            self._end([number for number in self._actors if number >= self._most_actors()])
 
     def _end(self, numbers: list[int]) -> None:
         """Let them close what their tasks have left, for some seconds: Ray kills the programs of a worker that ends."""
         import ray
 
-        ending = [self._hands.pop(number) for number in numbers]
+        ending = [self._actors.pop(number) for number in numbers]
         with suppress(ray.exceptions.RayError):
-            closed = [hand.close.remote() for hand in ending]
+            closed = [actor.close.remote() for actor in ending]
             ray.wait(closed, num_returns=len(closed), timeout=CLOSE_S) if closed else None
-        for hand in ending:
+        for actor in ending:
             with suppress(ray.exceptions.RayError):
-                ray.kill(hand)
+                ray.kill(actor)
 
     def _lost(self, gone: Exception, times: int) -> WorkerError:
         deadline = f" or passed its deadline of {self.deadline_s:g} s" if self.deadline_s else ""

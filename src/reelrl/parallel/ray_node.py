@@ -63,7 +63,7 @@ def do_task(
         return done(lambda: function_and_task, orders.deadline_s)
 
 
-class Hand:
+class TaskActor:
     """Does tasks that belong together, one after the other, in a process of its own."""
 
     def do(self, *task: Any) -> bytes | str:
