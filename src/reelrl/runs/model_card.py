@@ -82,7 +82,7 @@ def _cell(value: str) -> str:
 
 def write(folder: Path, run: RunFolder, name: str, licence: str = "") -> None:
     """The two files of a place on the Hub."""
-    files = {hub.WEIGHTS: weights_of(run).read_bytes(), hub.CARD: card(run, name, licence)}
+    files: dict[str, bytes | str] = {hub.WEIGHTS: weights_of(run).read_bytes(), hub.CARD: card(run, name, licence)}
     _refuse_another_readme(writable_folder(folder) / hub.CARD)
     for file, content in files.items():
         write_atomic(own_path(folder / file), content)

@@ -66,7 +66,9 @@ def open_team(name: str | Path) -> SavedTeam:
     settings, checkpoint = settings_of(run), require_checkpoint(run)
     of_its_own = (run.artifacts / team_net.FILE).exists()
     net = team_net.TeamNet.load(run.artifact(team_net.FILE)) if of_its_own else None
-    return SavedTeam(str(run.folder), settings.task, checkpoint.step, run.seed, net)
+    # The file is written after the checkpoint: where a training was killed in between, it is of an earlier step.
+    step = checkpoint.step if net is None else net.settings.step
+    return SavedTeam(str(run.folder), settings.task, step, run.seed, net)
 
 
 class NetTeam:

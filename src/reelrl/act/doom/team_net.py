@@ -68,7 +68,11 @@ class TeamNet(nn.Module):
         """With the parameters of a training's actor."""
         with torch.random.fork_rng(devices=[]):  # weights that are replaced cost the training none of its chance
             net = cls(settings)
-        mine = {f"encoder.{name.removeprefix(_ENCODER)}": value for name, value in actor.items() if _ENCODER in name}
+        mine = {
+            f"encoder.{name.removeprefix(_ENCODER)}": value
+            for name, value in actor.items()
+            if name.startswith(_ENCODER)
+        }
         mine |= {f"head.{name.removeprefix(_HEAD)}": value for name, value in actor.items() if name.startswith(_HEAD)}
         net.load_state_dict(mine)
         return net.eval()
