@@ -81,6 +81,16 @@ def test_what_cannot_be_compared_is_one_line(
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("text", ["[]", "{}", "nothing"])
+def test_a_file_of_others_is_not_taken_for_results(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "race.json").write_text(text)
+    assert compare(tmp_path / "race.json", "--contestants", "chance") == 1
+    assert "holds no results of ours" in capsys.readouterr().err
+    assert (tmp_path / "race.json").read_text() == text
+
+
 def test_a_curve_is_the_means_of_its_stretches_and_late_is_the_last_fifth() -> None:
     figures = summary([(4, 1.0), (5, 3.0), (60, 7.0), (81, 2.0), (100, 4.0)], 100, 100)
     assert figures["curve"] == [2.0, *[None] * 10, 7.0, *[None] * 4, 2.0, *[None] * 2, 4.0]

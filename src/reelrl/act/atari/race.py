@@ -23,14 +23,14 @@ from reelrl.act.atari.players import PlayerMoments, StreamingPlayers, one_of
 from reelrl.act.atari.settings import AtariTraining, PlayerSettings
 from reelrl.act.atari.train import save_player
 from reelrl.content.games.row import GameRow
-from reelrl.errors import ConfigError, InvalidStateError
+from reelrl.errors import ConfigError, ContentError, InvalidStateError
 from reelrl.names import did_you_mean
 from reelrl.runs.folder import Run
 from reelrl.runs.progress import Progress
 from reelrl.runs.saving import Saving
 from reelrl.see.race.contestants import contestant_settings
 from reelrl.settings import config
-from reelrl.storage.files import write_atomic
+from reelrl.storage.files import explain_os_error, write_atomic
 from reelrl.storage.plain_data import parse_json
 
 if TYPE_CHECKING:
@@ -83,9 +83,17 @@ class RaceOfPlayers:
         self.games = [(source, seed) for source in sources for seed in seeds]
         self.rows: dict[tuple[str, str, int], Row] = {}
         if path.exists():
-            saved = parse_json(path.read_bytes())
+            self._load()
+
+    def _load(self) -> None:
+        try:
+            saved = parse_json(self.path.read_bytes())
             self.rows = {(row["contestant"], row["source"], row["seed"]): row for row in saved["rows"]}
-            self.facts = {**saved["facts"], **facts}
+            self.facts = {**saved["facts"], **self.facts}
+        except OSError as error:
+            raise ContentError(explain_os_error(error, self.path, "read")) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise ContentError(f"{self.path} holds no results of ours ({error!r}); move it away") from error
 
     def run(
         self,
