@@ -100,6 +100,7 @@ def test_a_cluster_takes_all_its_cores_unless_a_number_is_given(monkeypatch: pyt
     parser = argparse.ArgumentParser()
     options.add_workers(parser, 1)
     args = parser.parse_args([])
+    assert args.ray is None
     assert options.work_place(args, parser) == WorkPlace("host:6379")
     assert args.jobs == 0
     args = parser.parse_args(["--ray", "auto", "--workers", "3", "--deadline", "60"])

@@ -62,7 +62,6 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",
-        default=os.environ.get("REELRL_RAY", ""),
         help="work on a Ray cluster: auto, HOST:PORT, ray://HOST:PORT, or local (default: REELRL_RAY, else none)",
     )
     parser.add_argument(
@@ -72,7 +71,9 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def work_place(args: argparse.Namespace, parser: argparse.ArgumentParser) -> WorkPlace:
     """Where a command's tasks are done; on a cluster all its cores work, unless a number was given."""
-    place = WorkPlace(getattr(args, "ray", ""), getattr(args, "deadline", None))
+    # REELRL_RAY is no default of the option: a command that cannot use a cluster refuses only who typed --ray.
+    ray = getattr(args, "ray", "")
+    place = WorkPlace(os.environ.get("REELRL_RAY", "") if ray is None else ray, getattr(args, "deadline", None))
     if place.ray and getattr(args, "jobs", 0) == parser.get_default("jobs"):
         args.jobs = 0
     return place
