@@ -99,7 +99,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_why_an_actor_has_no_file_of_its_own_is_told() -> None:
     assert not not_plain(ACTOR)
-    assert "ammo" not in not_plain({**ACTOR, "aux_keys": ["ammo"]})
+    assert "aux_keys = ['ammo']" in not_plain({**ACTOR, "aux_keys": ["ammo"]})
     assert "effnet-lite0" in not_plain({**ACTOR, "video_encoder_cfg": {"model_type": "effnet-lite0"}})
     with pytest.raises(ConfigError, match="aux_keys"):
         TeamNet(replace(small_net().settings, actor={**ACTOR, "aux_keys": ["ammo"]}))

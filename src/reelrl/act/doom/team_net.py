@@ -93,8 +93,10 @@ def not_plain(actor: Mapping[str, Any]) -> str:
         return (
             f"its encoder is {encoder.model_type}, trained elsewhere; a team's file has one of {', '.join(_ENCODERS)}"
         )
-    if actor.get("aux_keys") or actor.get("layer_norm") or actor.get("return_temporal_features"):
-        return "its actor knows more than its video (aux_keys), or has layer_norm or temporal features"
+    more = {key: actor[key] for key in ("aux_keys", "layer_norm", "return_temporal_features") if actor.get(key)}
+    if more:
+        found = ", ".join(f"{key} = {value}" for key, value in more.items())
+        return f"its actor has {found}; a team's file has pictures and plain layers alone"
     return ""
 
 

@@ -69,6 +69,9 @@ def environment(settings: SuperblockTraining, clip: Clip) -> SuperblockQpEnv:
 
 def share(settings: SuperblockTraining, env: SuperblockQpEnv) -> SuperblockQpEnv:
     """Play episodes of its clip in this one."""
+    before = _made.get(env.clip.content_hash)
+    if before is not None and before[1] is not env:
+        before[1].close()
     _made[env.clip.content_hash] = settings, env
     return env
 
