@@ -23,7 +23,7 @@ TIERS := $(shell sed -n 's/^  "\([a-z]*\): tier .*/\1/p' pyproject.toml)
 ANY_TIER := $(shell echo $(TIERS) | sed 's/ / or /g')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test test-fast lint format docs bench faults soak clean
+.PHONY: help setup programs demo test test-fast lint format docs bench faults soak clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-zA-Z%-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ demo: $(READY)  ## make a clip, encode it several ways, leave one page to look a
 	@$(BIN)/reel demo
 
 # Types are checked beside the tests, and heard of only where something is wrong: the last line is that of the tests.
-test: $(READY) browser  ## style, types and the default tests: some minutes
+test: $(READY) programs  ## style, types and the default tests: some minutes
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
@@ -48,13 +48,17 @@ test-fast: $(READY)  ## style and the quick ones of the default tests: about a m
 	@$(PYTEST) -m "not (slow or $(ANY_TIER))"
 
 # pytest ends with 5 where a tier has no test yet.
-test-%: $(READY) browser  ## the tests of one tier, e.g. test-long; pyproject.toml lists the tiers
+test-%: $(READY) programs  ## the tests of one tier, e.g. test-long; pyproject.toml lists the tiers
 	@$(if $(filter $*,$(TIERS)),,echo "error  no tier '$*' of tests; use one of: $(TIERS)" >&2; exit 2)
 	@$(PYTEST) -m $* $(if $(MINUTES),--minutes $(MINUTES)) $(if $(TURN),--turn $(TURN)) || [ $$? = 5 ]
 
-browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
-	  { $(install_browser); }
+programs:
+	@missing=""; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  missing="$$missing chromium"; \
+	command -v ffprobe >/dev/null || missing="$$missing ffmpeg"; \
+	command -v SvtAv1EncApp >/dev/null || missing="$$missing svt-av1"; \
+	[ -z "$$missing" ] || { $(install_programs); }
 
 lint: $(READY)  ## style and types, as CI checks them
 	@$(BIN)/ruff check
@@ -113,12 +117,13 @@ else \
 fi
 endef
 
-# The live page is looked at by a real browser. Root may install it; for others its tests are left out, and that is said.
-define install_browser
+# What tests look through: pages in a real browser, files in readers and an encoder that are not ours. Root may install
+# them; for others those tests are left out, and that is said.
+define install_programs
 if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-  echo "setup  chromium"; \
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+  echo "setup $$missing"; \
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; \
 else \
-  echo "skip   tests of the live page: no Chromium here; to run them: sudo apt-get install -y chromium" >&2; \
+  echo "skip   tests that need$$missing; to run them: sudo apt-get install -y$$missing" >&2; \
 fi
 endef
