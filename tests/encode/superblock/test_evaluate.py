@@ -61,6 +61,32 @@ def test_anchors_are_encoded_though_nobody_named_them() -> None:
     assert names == ["no-map", "time-rule", "crf", "crf:aq-mode=1"]
 
 
+def test_still_pictures_have_no_rule_over_time() -> None:
+    names = [contestant.name for contestant in with_anchors([MapContestant.parse("zero-map")], over_time=False)]
+    assert names == ["no-map", "zero-map"]
+
+
+def test_windows_of_a_clip_are_one_figure_their_mean() -> None:
+    map_, clip = [MapContestant.parse("variance-map(0.5)")], scene(frames=9)
+    plan = SuperblockEvaluationPlan(qps=QUICK.qps, frames=1, windows=2, metrics=METRICS)
+    both = encode_all(map_, [clip], plan)
+    assert {point.window for point in both} == {0, 1}
+    (mean, *_) = clip_results(map_, both, METRICS)
+    apart = [[point for point in both if point.window == window] for window in (0, 1)]
+    first, second = (clip_results(map_, points, METRICS)[0].bd.percent for points in apart)
+    assert first is not None
+    assert second is not None
+    assert first != second
+    assert mean.bd.percent == pytest.approx((first + second) / 2)
+
+
+def test_contestants_may_be_compared_with_several_others() -> None:
+    results = clip_results(everyone(), points(), METRICS, against=["no-map", "crf"])
+    pairs = {(result.contestant, result.anchor) for result in results}
+    assert pairs >= {("zero-map", "no-map"), ("zero-map", "crf"), ("crf", "no-map")}
+    assert not any(result.contestant == result.anchor for result in results)
+
+
 def test_every_contestant_meets_every_clip_at_every_qp() -> None:
     seen = {(point.contestant, point.clip, point.qp) for point in points()}
     assert len(seen) == len(points()) == 2 * 4 * (len(NAMES) + 2)

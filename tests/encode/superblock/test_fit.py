@@ -158,6 +158,20 @@ def test_sending_nothing_saves_exactly_nothing() -> None:
         assert case.saving(MapPolicy({"variance": 1.0})) != 0
 
 
+def test_windows_of_a_clip_are_spread_over_it_and_the_check_looks_at_other_frames() -> None:
+    stills = FitSettings(objective="psnr_y", frames=1, windows=2, qps=(40,))
+    clip = scene(frames=13)
+    names = [[case.clip.name.rpartition("[")[2] for case in cases([clip], stills, place)] for place in (1 / 3, 2 / 3)]
+    assert names == [["2:3]", "8:9]"], ["4:5]", "10:11]"]]
+
+
+def test_nothing_moves_in_still_pictures_so_nothing_of_it_is_fitted() -> None:
+    stills = FitSettings(objective="weighted:centre", frames=1, reach=12)
+    assert stills.names == ("variance", "gradient", "importance")
+    assert stills.size == 3
+    assert QUICK.size == len(QUICK.names) + 2
+
+
 def test_evolution_finds_the_lowest_point() -> None:
     target, best = np.linspace(-1, 1, 6), [np.inf]
 
@@ -173,7 +187,7 @@ def test_evolution_finds_the_lowest_point() -> None:
 def test_impossible_fits_are_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'psnr_y'"):
         FitSettings(objective="psnr")
-    with pytest.raises(ConfigError, match="at least 1, 4, 0 and 1"):
+    with pytest.raises(ConfigError, match="at least 1, 1, 4, 0 and 1"):
         FitSettings(population=1)
     with pytest.raises(ConfigError, match="no clips"):
         fit([], QUICK)

@@ -4,7 +4,7 @@ reel evaluate superblock                                       heuristics and th
 reel evaluate superblock --controllers moving.yaml runs/0007   a fitted policy and a trained run besides
 reel evaluate superblock --only mine=policy.yaml --clips film.mkv generated:talk
 reel evaluate superblock --backend svtav1 --qps 24,32,40,48,56
-reel evaluate superblock --frames 1 --only text.yaml crf:tune=iq --against crf:tune=iq --weights text    still pictures
+reel evaluate superblock --frames 1 --windows 4 --only text.yaml crf:tune=iq --against crf:tune=iq    still pictures
 
 Controllers are names (variance-map(0.5)), policies of `reel fit superblock`, run folders, "package.module:Class", or
 modes of the encoder itself (crf:aq-mode=3). Encodes are cached: a killed evaluation goes on where it stood. Writes
@@ -43,7 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", nargs="+", default=[], metavar="NAME", help="also PSNR weighted by these: saliency, text"
     )
-    parser.add_argument("--against", metavar="WHO", help="compare everybody with this contestant")
+    parser.add_argument(
+        "--windows", type=int, default=1, metavar="N", help="of so many frames, spread over each clip (default 1)"
+    )
+    parser.add_argument("--against", nargs="+", default=[], metavar="WHO", help="compare everybody with each of these")
     parser.add_argument("--no-vmaf", action="store_true", help="leave VMAF out, which takes a third of the time")
 
 
@@ -58,14 +61,17 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.storage.files import writable_folder
 
     folder = writable_folder(args.out)  # before the encodes: they should not end at a folder that refuses them
-    contestants = superblock.with_anchors(_contestants(args))
-    if args.against not in (None, *(each.name for each in contestants)):
-        raise ConfigError(f"--against {args.against}: no contestant; they are {', '.join(c.name for c in contestants)}")
+    contestants = superblock.with_anchors(_contestants(args), args.frames > 1)
+    known = [each.name for each in contestants]
+    for name in args.against:
+        if name not in known:
+            raise ConfigError(f"--against {name}: no contestant; they are {', '.join(known)}")
     weighed = tuple(f"weighted:{name}" for name in args.weights if f"weighted:{name}" not in CHEAP)
     metrics = (*CHEAP, *weighed, *(("vmaf",) if not args.no_vmaf and _has_vmaf() else ()))
     plan = superblock.SuperblockEvaluationPlan(
         qps=options.numbers("--qps", args.qps),
         frames=args.frames,
+        windows=args.windows,
         metrics=metrics,
         # Every picture at exactly the point's QP: the map is then all that differs from the anchor.
         encoder=EncoderSettings(backend=args.backend, preset=args.preset, picture_qp=True),
@@ -80,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
         "clips": len(clips),
         "names": [clip.name for clip in clips],
         "frames": plan.frames,
+        "windows": plan.windows,
         "encoder": f"{args.backend} {capabilities(args.backend).version}, preset {args.preset}, "
         "low delay, one key frame",
         **bd_rates.facts(args, metrics, sum(point.measured.seconds for point in points)),

@@ -5,8 +5,8 @@ reel fit superblock --objective psnr_y --clips generated:street generated:pan -o
 reel evaluate superblock --controllers moving.yaml           then see what it does on other clips
 
 Objectives: psnr_y, psnr_y_of_mean, ssim_db, vmaf, and weighted:NAME of moving, centre, detail, saliency, text. What is
-minimised is the bits at equal quality. `--frames 1 --reach 12` fits maps of still pictures. A policy that does not
-clearly pay on other frames of its clips abstains: it sends no map.
+minimised is the bits at equal quality. `--frames 1 --windows 3 --reach 12` fits maps of still pictures, three of each
+clip. A policy that does not clearly pay on other frames of its clips abstains: it sends no map.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--objective", default="weighted:moving", metavar="METRIC", help="default weighted:moving")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the policy goes, as YAML")
     parser.add_argument("--clips", nargs="+", metavar="CLIP", help="default: every clip of the training split")
-    parser.add_argument("--frames", type=int, default=12, metavar="N", help="of each clip (default 12)")
-    parser.add_argument("--qps", default="30,36,42,48", help="each clip takes two of them (default 30,36,42,48)")
+    parser.add_argument("--frames", type=int, default=12, metavar="N", help="of each window (default 12)")
+    parser.add_argument("--windows", type=int, default=1, metavar="N", help="of each clip, spread over it (default 1)")
+    parser.add_argument("--qps", default="30,36,42,48", help="each window takes two of them (default 30,36,42,48)")
     parser.add_argument("--population", type=int, default=8, metavar="N", help="policies per generation (default 8)")
     parser.add_argument("--generations", type=int, default=6, metavar="N", help="default 6")
     parser.add_argument("--reach", type=int, default=3, metavar="QP", help="largest offset (default 3; aom takes 24)")
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     settings = FitSettings(
         objective=args.objective,
         frames=args.frames,
+        windows=args.windows,
         qps=options.numbers("--qps", args.qps),
         population=args.population,
         generations=args.generations,
@@ -56,8 +58,9 @@ def run(args: argparse.Namespace) -> int:
     )
     clips = [open_clip(name) for name in args.clips] if args.clips else split_clips("train")
     refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
-    # Each feature both ways, then the generations; every policy is tried at two QPs of each clip.
-    total = (2 * len(settings.names) + settings.population * settings.generations) * 2 * len(clips)
+    # Each feature both ways, then the generations; every policy is tried at two QPs of each window.
+    tries = 2 * len(settings.names) + settings.population * settings.generations
+    total = tries * 2 * len(clips) * settings.windows
     with Progress("fit", total, unit="encodes") as progress, executor(args.jobs) as work:
         policy = fit(clips, settings, work.map, lambda count, best: progress.update(count, saving=best))
     policy = replace(policy, facts=policy.facts | {"command": shlex.join(["reel", *sys.argv[1:]])})

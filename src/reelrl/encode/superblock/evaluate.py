@@ -85,7 +85,8 @@ class MapContestant:
 class SuperblockEvaluationPlan:
     """What everybody is put through alike.
 
-    frames   of each clip, from its beginning
+    frames   of each window; 1: still pictures
+    windows  of each clip, spread over it; the first begins where the clip does
     encoder  without maps; QPs come from `qps`
     """
 
@@ -93,6 +94,7 @@ class SuperblockEvaluationPlan:
     # that people use, and a map's curve shares most of its qualities with the anchor's.
     qps: tuple[int, ...] = (28, 36, 44, 52)
     frames: int = 30
+    windows: int = 1
     metrics: tuple[str, ...] = CHEAP
     encoder: EncoderSettings = EncoderSettings(backend="aom", picture_qp=True)  # noqa: RUF009 - frozen
     seed: int = 0
@@ -100,16 +102,22 @@ class SuperblockEvaluationPlan:
     def __post_init__(self) -> None:
         if len(set(self.qps)) < 2:
             raise ConfigError(f"{len(set(self.qps))} QPs; a curve takes two, and four to be trusted")
-        if self.frames < 1:
-            raise ConfigError(f"frames = {self.frames}; use 1 or more")
+        if min(self.frames, self.windows) < 1:
+            raise ConfigError(f"frames = {self.frames}, windows = {self.windows}; use 1 or more of each")
+
+    @property
+    def over_time(self) -> bool:
+        """The rule over time says something: there is more than one frame."""
+        return self.frames > 1
 
 
 @dataclass(frozen=True)
 class EncodePoint:
-    """One encode of one clip by one contestant."""
+    """One encode of one window of a clip by one contestant."""
 
     contestant: str
     clip: str
+    window: int
     source: str
     split: str
     pristine: bool
@@ -128,28 +136,35 @@ def encode_all(
     contestants: Sequence[MapContestant], clips: Sequence[Clip], plan: SuperblockEvaluationPlan, jobs: int = 1
 ) -> list[EncodePoint]:
     """Every contestant on every clip at every QP, anchors included, in the order of the arguments."""
-    everyone = with_anchors(contestants)
+    everyone = with_anchors(contestants, plan.over_time)
     _check_names(everyone)
     for contestant in everyone:
         _prepare(contestant)
     # A task is all QPs of a contestant on a clip: with its frames the clip travels to a worker once, not once per QP.
-    windows = [clip.window(0, min(plan.frames, clip.frame_count)).load() for clip in clips]
     tasks = [
-        (contestant, replace(window, name=clip.name), plan)
-        for clip, window in zip(clips, windows, strict=True)
+        (contestant, number, replace(window, name=clip.name), plan)
+        for clip in clips
+        for number, window in enumerate(_windows(clip, plan))
         for contestant in everyone
     ]
     points: list[EncodePoint] = []
     with Progress("encode", len(tasks) * len(plan.qps), unit="encodes") as progress, executor(jobs) as work:
-        for batch in work.map(_encode_points, tasks, name=lambda task: f"{task[0].name} on {task[1].name}"):
+        for batch in work.map(_encode_points, tasks, name=lambda task: f"{task[0].name} on {task[2].name}"):
             points += batch
             progress.update(len(batch))
     return points
 
 
-def with_anchors(contestants: Sequence[MapContestant]) -> list[MapContestant]:
-    """The contestants, after those that they are compared with, and in every table the rule over time beside no map."""
-    needed = dict.fromkeys([NO_MAP, TIME_RULE, *(contestant.anchor for contestant in contestants)])
+def _windows(clip: Clip, plan: SuperblockEvaluationPlan) -> list[Clip]:
+    frames = min(plan.frames, clip.frame_count)
+    starts = [number * (clip.frame_count - frames) // plan.windows for number in range(plan.windows)]
+    return [clip.window(start, frames).load() for start in starts]
+
+
+def with_anchors(contestants: Sequence[MapContestant], over_time: bool = True) -> list[MapContestant]:
+    """The contestants, after those that they are compared with, and in tables over time that rule beside no map."""
+    timed = [TIME_RULE] if over_time else []
+    needed = dict.fromkeys([NO_MAP, *timed, *(contestant.anchor for contestant in contestants)])
     given = {contestant.name for contestant in contestants}
     return [MapContestant(name, name) for name in needed if name not in given] + list(contestants)
 
@@ -161,8 +176,8 @@ def _check_names(contestants: Sequence[MapContestant]) -> None:
             raise ConfigError(f"two contestants are called {name!r}; name them: NAME=SPEC")
 
 
-def _encode_points(task: tuple[MapContestant, Clip, SuperblockEvaluationPlan]) -> list[EncodePoint]:
-    contestant, clip, plan = task
+def _encode_points(task: tuple[MapContestant, int, Clip, SuperblockEvaluationPlan]) -> list[EncodePoint]:
+    contestant, window, clip, plan = task
     pristine = clip.source.startswith(PRISTINE)
     points = []
     for qp in plan.qps:
@@ -174,7 +189,7 @@ def _encode_points(task: tuple[MapContestant, Clip, SuperblockEvaluationPlan]) -
         else:
             maps, qps = _decisions(contestant, clip, encoder, plan.seed)
             measured = measure(clip, encoder, maps, metrics=plan.metrics, qps=qps)
-        where = (contestant.name, clip.name, clip.source, split_of(clip.source), pristine)
+        where = (contestant.name, clip.name, window, clip.source, split_of(clip.source), pristine)
         points.append(EncodePoint(*where, qp, measured))
     return points
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 FORMAT = "reelrl-superblock-map-1"
 _REFERENCE_QP = 40
 _WEIGHED = ("variance", "gradient", "motion", "residual")  # more inputs fit the clips' luck, not the next clip
+_IN_STILLS = 2  # of them: nothing moves in one frame
 _FIRST_WEIGHT, _FIRST_SPREAD = 0.5, 0.3
 _RIDGE = 0.3  # percent of bits that a weight of 1 must earn: of two maps alike, the calmer one
 
@@ -150,14 +151,16 @@ class FittedMap:
 @dataclass(frozen=True, kw_only=True)
 class FitSettings:
     """objective    a metric by name; bits at equal quality by it are what is minimised
-    frames          of each clip, from a third of its length on; the check looks at two thirds; 1: still pictures
+    frames          of each window; 1: still pictures
+    windows         of each clip, spread over it; a single one begins at a third of it, that of the check at two thirds
     reach           largest offset in QP steps
-    qps             each clip is encoded at two of them, the clips taking turns
+    qps             each window is encoded at two of them, the windows taking turns
     population      policies tried in each generation
     """
 
     objective: str = "weighted:moving"
     frames: int = 12
+    windows: int = 1
     qps: tuple[int, ...] = (30, 36, 42, 48)
     population: int = 8
     generations: int = 8
@@ -168,10 +171,10 @@ class FitSettings:
     def __post_init__(self) -> None:
         if self.objective not in METRICS:
             raise ConfigError(f"unknown objective {self.objective!r}{did_you_mean(self.objective, METRICS)}")
-        if self.frames < 1 or self.population < 4 or self.generations < 0 or not self.qps:
+        if min(self.frames, self.windows) < 1 or self.population < 4 or self.generations < 0 or not self.qps:
             raise ConfigError(
-                f"frames = {self.frames}, population = {self.population}, generations = {self.generations}, "
-                f"{len(self.qps)} QPs; at least 1, 4, 0 and 1"
+                f"frames = {self.frames}, windows = {self.windows}, population = {self.population}, "
+                f"generations = {self.generations}, {len(self.qps)} QPs; at least 1, 1, 4, 0 and 1"
             )
 
     @property
@@ -181,8 +184,14 @@ class FitSettings:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Features that are weighed; two numbers more say how much counts after the first frame, and when nothing."""
-        return (*_WEIGHED, "importance") if self.importance else _WEIGHED
+        """Features that are weighed."""
+        weighed = _WEIGHED[:_IN_STILLS] if self.frames == 1 else _WEIGHED
+        return (*weighed, "importance") if self.importance else weighed
+
+    @property
+    def size(self) -> int:
+        """Numbers that are fitted: where frames follow, two say how much counts in them, and when nothing does."""
+        return len(self.names) + (2 if self.frames > 1 else 0)
 
 
 @dataclass(frozen=True)
@@ -206,16 +215,18 @@ Everywhere = Callable[[Callable[[Any], float], Iterable[Any]], Iterator[float]]
 
 
 def cases(clips: Sequence[Clip], settings: FitSettings, place: float, turn: int = 0) -> list[Case]:
-    """A window of each clip, at a share of its length, at one or two QPs; a clip's cases stand together."""
+    """Windows of each clip at one or two QPs, the first at a share of its length; a clip's cases stand together."""
     made = []
     count = len(settings.qps)
     for number, clip in enumerate(clips):
         frames = min(settings.frames, clip.frame_count)
-        window = clip.window(round(place * (clip.frame_count - frames)), frames).load()
-        for step in sorted({0, count // 2}):
-            encoder = replace(settings.encoder, qp=settings.qps[(number + turn + step) % count])
-            curve = LocalCurve.around(window, encoder, [settings.objective])[settings.objective]
-            made.append(Case(window, encoder, curve))
+        for each in range(settings.windows):
+            share = (each + place) / settings.windows
+            window = clip.window(round(share * (clip.frame_count - frames)), frames).load()
+            for step in sorted({0, count // 2}):
+                encoder = replace(settings.encoder, qp=settings.qps[(number + each + turn + step) % count])
+                curve = LocalCurve.around(window, encoder, [settings.objective])[settings.objective]
+                made.append(Case(window, encoder, curve))
     return made
 
 
@@ -232,20 +243,20 @@ def fit(
     if not clips:
         raise ConfigError("no clips to fit a map policy on; give at least one")
     fitting = cases(clips, settings, 1 / 3)
-    best = (0.0, np.zeros(len(settings.names) + 2))
+    best = (0.0, np.zeros(settings.size))
     tried = 0
 
     def cost(vector: Vector) -> float:
         nonlocal best, tried
         saved = _savings(policy_of(vector, settings), fitting, everywhere)
         tried += 1
-        penalised = float(saved.mean()) + _RIDGE * float(np.square(vector[:-2]).sum())
+        penalised = float(saved.mean()) + _RIDGE * float(np.square(vector[: len(settings.names)]).sum())
         if penalised < best[0]:
             best = (penalised, vector)
         on_policy(len(fitting), best[0])
         return penalised
 
-    start = min(_singles(len(settings.names)), key=cost)
+    start = min(_singles(settings), key=cost)
     evolve(cost, start, _FIRST_SPREAD, settings.population, settings.generations, settings.seed)
     facts = {"fitted_percent": round(best[0], 3), "policies_tried": tried, "encodes": (tried + 16) * len(fitting)}
     return _checked(policy_of(best[1], settings), clips, settings, everywhere, facts)
@@ -254,11 +265,13 @@ def fit(
 def policy_of(vector: Vector, settings: FitSettings) -> MapPolicy:
     """The policy that a point of the search space stands for; rounded, so that the file holds all of it."""
     most = largest_weight(settings.reach)
-    bounded = np.clip(vector[:-2] * settings.reach / MAX_OFFSET, -most, most)
+    count = len(settings.names)
+    bounded = np.clip(vector[:count] * settings.reach / MAX_OFFSET, -most, most)
+    share, least = vector[count:] if len(vector) > count else (0.0, 0.0)
     return MapPolicy(
         {name: round(float(value), 4) for name, value in zip(settings.names, bounded, strict=True)},
-        inter_share=round(float(np.clip(0.5 + vector[-2], 0, 1.5)), 4),
-        least_change=round(float(2 ** (1 + 4 * np.clip(vector[-1], -2, 2))), 4),
+        inter_share=round(float(np.clip(0.5 + share, 0, 1.5)), 4),
+        least_change=round(float(2 ** (1 + 4 * np.clip(least, -2, 2))), 4),
         importance=settings.importance,
         reach=settings.reach,
     )
@@ -279,6 +292,7 @@ def _checked(
         "check_error": round(error, 3) if math.isfinite(error) else None,
         "check_by_clip": {clip.name: round(float(each), 2) for clip, each in zip(clips, saved, strict=True)},
         "frames": settings.frames,
+        "windows": settings.windows,
         "qps": list(settings.qps),
         "seed": settings.seed,
     }
@@ -323,12 +337,12 @@ def evolve(
         step *= math.exp(c_step / damping * (float(np.linalg.norm(step_path)) / normal_length - 1))
 
 
-def _singles(features: int) -> list[Vector]:
+def _singles(settings: FitSettings) -> list[Vector]:
     """Each feature alone, both ways."""
     made = []
-    for index in range(features):
+    for index in range(len(settings.names)):
         for sign in (-1, 1):
-            vector = np.zeros(features + 2)
+            vector = np.zeros(settings.size)
             vector[index] = sign * _FIRST_WEIGHT
             made.append(vector)
     return made

@@ -88,7 +88,8 @@ def _curves(points: Sequence[EncodePoint], summary: Sequence[Verdict]) -> Html:
     for clip in dict.fromkeys(point.clip for point in points):
         lines = []
         for name, colour in ((NO_MAP, "quiet"), (best.contestant, "one")):
-            curve = sorted((p for p in points if p.clip == clip and p.contestant == name), key=lambda p: -p.qp)
+            own = (p for p in points if p.clip == clip and p.contestant == name and p.window == 0)
+            curve = sorted(own, key=lambda p: -p.qp)
             places = [(p.measured.kbps, p.measured.quality[best.metric]) for p in curve]
             notes = [f"{clip}, {name}, QP {p.qp}: {p.measured.kbps:.1f} kbit/s" for p in curve]
             lines.append(Line(name, places, colour=colour, dashed=name == NO_MAP, notes=notes))

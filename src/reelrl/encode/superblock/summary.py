@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reelrl.report.bd_rate import Point, bd_rate
+from reelrl.report.bd_rate import BdRate, Point, bd_rate
 from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown
 
 if TYPE_CHECKING:
@@ -19,25 +19,38 @@ def clip_results(
     points: Sequence[EncodePoint],
     metrics: Sequence[str],
     method: Method = "pchip",
-    against: str | None = None,
+    against: Sequence[str] = (),
 ) -> list[ClipResult]:
-    """BD-rates of all who have an anchor, clip by clip, in the order of the contestants; or of all `against` one."""
-    curves: dict[tuple[str, str], list[EncodePoint]] = {}
+    """BD-rates of all who have an anchor, clip by clip, in the order of the contestants.
+
+    With `against`, of all against each of those. A clip's figure is the mean of its windows'.
+    """
+    curves: dict[tuple[str, str], dict[int, list[EncodePoint]]] = {}
     for point in points:
-        curves.setdefault((point.contestant, point.clip), []).append(point)
+        curves.setdefault((point.contestant, point.clip), {}).setdefault(point.window, []).append(point)
     results = []
     for contestant in contestants:
-        anchor = against or contestant.anchor
-        for (name, clip), ours in curves.items():
-            if name != contestant.name or name == anchor:
-                continue
-            # Paired: clips differ from each other far more than a map changes any of them.
-            theirs = curves[anchor, clip]
-            one = ours[0]
-            for metric in metrics:
-                bd = bd_rate(_curve(theirs, metric), _curve(ours, metric), method)
-                results.append(ClipResult(name, anchor, metric, clip, one.source, one.split, one.pristine, bd))
+        for anchor in against or [contestant.anchor]:
+            for (name, clip), ours in curves.items():
+                if name != contestant.name or name == anchor:
+                    continue
+                # Paired: clips differ from each other far more than a map changes any of them.
+                theirs = curves[anchor, clip]
+                one = next(iter(ours.values()))[0]
+                for metric in metrics:
+                    bd = _mean([bd_rate(_curve(theirs[w], metric), _curve(ours[w], metric), method) for w in ours])
+                    results.append(ClipResult(name, anchor, metric, clip, one.source, one.split, one.pristine, bd))
     return results
+
+
+def _mean(bds: Sequence[BdRate]) -> BdRate:
+    """Over the windows of a clip that give a figure; the doubts of all are listed."""
+    if len(bds) == 1:
+        return bds[0]
+    figures = [bd.percent for bd in bds if bd.percent is not None]
+    doubts = [f"window {number + 1}: {doubt}" for number, bd in enumerate(bds) for doubt in bd.doubts]
+    overlap = sum(bd.overlap for bd in bds) / len(bds)
+    return BdRate(sum(figures) / len(figures) if figures else None, overlap, tuple(doubts))
 
 
 def table(summary: Sequence[Verdict], metrics: Sequence[str]) -> str:
