@@ -28,6 +28,7 @@ def test_the_command_from_clips_to_page(tmp_path: Path, capsys: pytest.CaptureFi
     record = json.loads(capsys.readouterr().out)
     rates = {each["contestant"]: each for each in record["rates"]}
     assert list(rates) == ["vbr2", "crf", "rate-model", "rate-model@public"]
+    assert record["facts"]["anchors"] == ["vbr2", "crf", "rate-model"]
     assert rates["rate-model"]["error"]["mean"] < 5 < rates["vbr2"]["error"]["mean"]
     assert rates["vbr2"]["passes"] == "2"
     points = (tmp_path / "points.csv").read_text().splitlines()

@@ -2,6 +2,7 @@
 
 reel evaluate frameqp                                           the rule, clips of the test split
 reel evaluate frameqp --controllers 'rate-model(1.1)@public'    with other numbers, by the public interface alone
+reel evaluate frameqp --only rate-model evolved sac             learned policies against VBR and the rule
 reel evaluate frameqp --split train --frames 100
 
 `NAME@public` leaves libaom's private fields alone, and with that its own quantiser offsets inside frames.
@@ -56,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     contestants = [frameqp.FrameContestant(each.name, each.spec) for each in map(frameqp.FrameContestant.parse, words)]
     clips = chosen_clips(args)
     points = frameqp.encode_everybody(contestants, clips, plan, args.jobs)
-    results = summary.clip_results(points, frameqp.ANCHORS, plan.metrics, args.method)
+    anchors = frameqp.anchors_of(contestants)
+    results = summary.clip_results(points, anchors, plan.metrics, args.method)
     concluded = verdicts(results)
     everyone = frameqp.with_own_modes(contestants)
     uses = summary.rate_uses(everyone, points, "vbr")
@@ -65,14 +67,14 @@ def run(args: argparse.Namespace) -> int:
         f"{each.name} makes {passes[each.name]} passes, vbr2 {passes['vbr2']}" for each in everyone if not each.is_mode
     ]
     facts: dict[str, Any] = {
-        "anchors": list(frameqp.ANCHORS),
+        "anchors": list(anchors),
         "clips": {clip.name: min(clip.frame_count, plan.frames or clip.frame_count) for clip in clips},
         "encoder": _encoder(plan),
         **bd_rates.facts(args, plan.metrics, sum(point.seconds for point in points)),
         "warnings": notes,
     }
-    text = summary.tables(concluded, uses, frameqp.ANCHORS)
-    text = summary.bd_table(concluded, uses, frameqp.ANCHORS, "psnr_y_of_mean") + "\n\n" + text
+    text = summary.tables(concluded, uses, anchors)
+    text = summary.bd_table(concluded, uses, anchors, "psnr_y_of_mean") + "\n\n" + text
     page.write_page(
         own_path(folder / "index.html"), points, results, concluded, uses, facts,
         kicker="reel evaluate frameqp", method=_METHOD,

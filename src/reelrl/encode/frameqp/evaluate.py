@@ -2,7 +2,8 @@
 
 constant quality at a few QPs ──► target rates between them ──► everybody else at those rates ──► RatePoints
 
-`crf` is libaom's constant quality (its "Q mode"), whose rate nobody asked for; `vbr2` is its own two-pass VBR.
+`crf` is libaom's constant quality (its "Q mode"), whose rate nobody asked for; `vbr2` is its own two-pass VBR. Learned
+policies have to beat the rule.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
 
 ANCHORS = ("vbr2", "crf")
-DEFAULT_CONTROLLERS = ("rate-model", "rate-model@public")
+RULE = "rate-model"
+DEFAULT_CONTROLLERS = (RULE, "rate-model@public")
 
 
 class FrameContestant(MiniGopContestant):
@@ -91,6 +93,11 @@ def encode_everybody(
             points += batch
             progress.update(len(batch))
     return points
+
+
+def anchors_of(contestants: Sequence[FrameContestant]) -> tuple[str, ...]:
+    """Whom everybody is compared with: libaom's own modes, and our rule where it takes part."""
+    return (*ANCHORS, RULE) if RULE in {contestant.name for contestant in contestants} else ANCHORS
 
 
 def with_own_modes(contestants: Sequence[FrameContestant]) -> list[FrameContestant]:
