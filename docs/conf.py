@@ -26,8 +26,10 @@ html_title = "reelrl"
 CONTENTS = {
     "First steps": ["start"],
     "How to": sorted(f"how-to/{page.stem}" for page in (HERE / "how-to").glob("*.md")),
-    "Results": ["results/index"]
-    + sorted(f"results/{page.stem}" for page in (HERE / "results").glob("*.md") if page.stem != "index"),
+    "Results": [
+        "results/index",
+        *sorted(f"results/{page.stem}" for page in (HERE / "results").glob("*.md") if page.stem != "index"),
+    ],
     "Explanation": sorted(f"explanation/{page.stem}" for page in (HERE / "explanation").glob("*.md"))
     + sorted(f"explanation/decisions/{page.stem}" for page in (HERE / "explanation" / "decisions").glob("*.md")),
     "Reference": ["reference/index"],
