@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,9 +60,10 @@ def test_what_a_search_found_becomes_a_rule(tmp_path: Path) -> None:
     assert found.gain.charged >= 0
     assert main(["fit", "frameqp", "--imitate", searched, "-o", rule, "--workers", "1"]) == 0
     assert list(json.loads((tmp_path / "rule.json").read_text())["inputs"]) == list(INPUTS)
-    (tmp_path / "searched.json").write_text('{"found": [{}]}')
-    with pytest.raises(CheckpointError, match="reel search frameqp"):
-        load_found(searched)
+    for nothing in ('{"found": [{}]}', '{"found": []}'):
+        (tmp_path / "searched.json").write_text(nothing)
+        with pytest.raises(CheckpointError, match="reel search frameqp"):
+            load_found(searched)
 
 
 @pytest.mark.parametrize(
@@ -89,3 +92,19 @@ def test_an_agent_is_trained_and_read_back(tmp_path: Path) -> None:
     assert len(agent.facts["gains_db"]) == 2  # type: ignore[attr-defined]
     with pytest.raises(CheckpointError, match="is no mini-GOP policy"):
         LearnedMiniGop(path)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reelrl.cli.fit.frameqp_sac._show", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    agent, rule = str(tmp_path / "agent.safetensors"), str(tmp_path / "rule.json")
+    assert main(["fit", "frameqp-sac", "-o", agent, *WORDS, "--episodes", "50", "--rollout", "1"]) == 130
+    assert len(controller_of(agent).facts["gains_db"]) == 1  # type: ignore[attr-defined]
+
+    def interrupted(word: str, *_: object) -> None:
+        if word == "best":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("reelrl.cli.output.line", interrupted)
+    assert main(["fit", "frameqp", "-o", rule, *WORDS, "--generations", "50", "--candidates", "4"]) == 130
+    assert len(json.loads((tmp_path / "rule.json").read_text())["facts"]["curve"]) == 1

@@ -7,12 +7,14 @@ reel evaluate frameqp --controllers shape.json
 What counts is the bits saved over `rate-model` at equal quality: by the mean of PSNRs or the PSNR of the mean error,
 the lesser of both.
 Every candidate codes every clip at every rate once: 96 candidates on 8 clips at 2 rates are 1,536 encodes.
+Ctrl+C ends after the generation under way and saves the best rule so far.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from reelrl.encode.frameqp.controllers.evolved import INPUTS, EvolvedShape
     from reelrl.parallel import executor
+    from reelrl.runs.interrupts import Interrupted
 
     if not args.output.endswith(".json"):
         raise ConfigError(f"{args.output} does not end in .json; rules are saved as such, and found by it")
     writable_folder(Path(args.output).parent)  # before the encodes: they should not end at a folder that refuses them
+    stopped = threading.Event()
     with executor(args.jobs) as work:
-        lessons, weights, facts = _imitated(args, work) if args.imitate else _evolved(args, work)
+        lessons, weights, facts = _imitated(args, work) if args.imitate else _evolved(args, work, stopped)
     facts |= {
         "clips": sorted({lesson.clip.name for lesson in lessons}),
         "command": shlex.join(["reel", *sys.argv[1:]]),
@@ -68,16 +72,19 @@ def run(args: argparse.Namespace) -> int:
     named = dict(zip(INPUTS, rule.weights.tolist(), strict=True))
     if args.json:
         output.as_json({"weights": named, **facts})
-        return 0
     for name, weight in named.items():
         output.line("weight", name, f"{weight:+.2f}")
     saved = f"{facts['saving']:+.2f} % of the bits over the rule"
     output.line("fitted", f"{len(lessons)} clips and rates", saved)
     output.next_command(f"reel evaluate frameqp --controllers {shlex.quote(args.output)}")
+    if stopped.is_set():
+        raise Interrupted(f"{len(facts['curve'])} generations")
     return 0
 
 
-def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[FrameLesson], NDArray[np.float64], dict[str, Any]]:
+def _evolved(
+    args: argparse.Namespace, work: Executor, stopped: threading.Event
+) -> tuple[list[FrameLesson], NDArray[np.float64], dict[str, Any]]:
     import time
 
     import numpy as np
@@ -86,6 +93,7 @@ def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[FrameLesson
     from reelrl.encode.frameqp.controllers.evolved import INPUTS
     from reelrl.encode.frameqp.evolution import Evolution, evolve
     from reelrl.encode.frameqp.fit import FrameLesson, mean_gains
+    from reelrl.runs.interrupts import first_interrupt_asks
 
     plan = Evolution(generations=args.generations, candidates=args.candidates, seed=args.seed)
     clips = chosen_clips(args)
@@ -95,9 +103,10 @@ def _evolved(args: argparse.Namespace, work: Executor) -> tuple[list[FrameLesson
 
     def show(generation: int, saving: float) -> bool:
         output.line("best", f"generation {generation + 1}", f"{saving:+.2f} % of the bits")
-        return bool(time.monotonic() < until)
+        return not stopped.is_set() and time.monotonic() < until
 
-    found = evolve(lambda candidates: mean_gains(candidates, lessons, work), len(INPUTS), plan, show)
+    with first_interrupt_asks(stopped.set):
+        found = evolve(lambda candidates: mean_gains(candidates, lessons, work), len(INPUTS), plan, show)
     return lessons, np.array(found.best), {"saving": found.gain, "curve": list(found.curve)}
 
 

@@ -4,11 +4,14 @@ reel fit frameqp-sac -o agent.safetensors --clips carphone_qcif 'generated:stree
 reel evaluate frameqp --controllers agent.safetensors
 
 A gain is in dB over `rate-model` at the bits spent, half by the mean of PSNRs, half by the PSNR of the mean error.
+Ctrl+C ends after the episodes under way and saves the agent as it is by then.
 """
 
 from __future__ import annotations
 
 import shlex
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.cli.evaluate.minigop import chosen_clips
     from reelrl.encode.frameqp.train import LEARNER, FrameTraining, train
     from reelrl.parallel import executor
+    from reelrl.runs.interrupts import Interrupted, first_interrupt_asks
 
     if not args.output.endswith(".safetensors"):
         raise ConfigError(f"{args.output} does not end in .safetensors; agents are saved as such, and found by it")
@@ -56,8 +60,13 @@ def run(args: argparse.Namespace) -> int:
     clips = chosen_clips(args)
     refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
     writable_folder(Path(args.output).parent)  # before the episodes: they should not end at a folder that refuses them
-    with executor(args.jobs) as work:
-        policy = train(settings, tuple(clips), args.seed, work, _show, args.seconds)
+    until, stopped = time.monotonic() + args.seconds, threading.Event()
+
+    def go_on() -> bool:
+        return not stopped.is_set() and time.monotonic() < until
+
+    with executor(args.jobs) as work, first_interrupt_asks(stopped.set):
+        policy = train(settings, tuple(clips), args.seed, work, _show, go_on)
     policy.save(args.output)
     last = policy.facts["gains_db"][-len(clips) * len(settings.qps) :]
     mean = sum(last) / len(last)
@@ -65,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.as_json({"file": args.output, **policy.facts})
     output.next_command(f"reel evaluate frameqp --controllers {shlex.quote(args.output)}")
+    if stopped.is_set():
+        raise Interrupted(f"{len(policy.facts['gains_db'])} episodes")
     return 0
 
 

@@ -90,6 +90,8 @@ def load_found(path: str) -> list[Found]:
     """What a search wrote; its clips are opened by name."""
     try:
         rows = parse_object(read_regular(path, follow_links=True))["found"]
+        if not rows:
+            raise ValueError("nothing found")
         return [
             Found(
                 FrameLesson(open_clip(row["clip"]), int(row["frames"]), int(row["qp"])),

@@ -7,7 +7,7 @@ Which clip is coded at which rate in episode n follows from the seed and n alone
 
 from __future__ import annotations
 
-import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -113,29 +113,29 @@ def train(
     seed: int,
     work: Executor,
     on_episode: Callable[[int, float, float], None] | None = None,
-    seconds: float = float("inf"),
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Policy:
-    """The agent after all episodes, or those that begin within so many seconds.
+    """The agent after all episodes, or after the rollout under way when `go_on` says no.
 
     `on_episode` hears the number, the gain in dB over the rule and the rate error of each. Both lie in the policy's
     facts too.
     """
     env = FrameQpEnv(clips, guide=GUIDE, max_frames=settings.frames, max_steps=settings.max_steps)
     model = make_sac(settings.sac, OneAtATime(for_learner(env, settings)), seed=seed)
-    until = time.monotonic() + seconds
     gains: list[float] = []
     errors: list[float] = []
-    while len(gains) < settings.episodes and time.monotonic() < until:
-        actor = acting(model)
-        numbers = range(len(gains), min(len(gains) + settings.rollout, settings.episodes))
-        tasks = [FrameEpisodeTask(settings, clips, seed, number, actor) for number in numbers]
-        for played in work.map(play, tasks, name=lambda task: f"episode {task.number}"):
-            learn_from(model, played, settings.sac.updates)
-            model.logger.name_to_value.clear()
-            gains.append(float(np.sum(played.rewards)) / settings.reward_scale)
-            errors.append(float(played.infos[-1]["rate_error"]))
-            if on_episode is not None:
-                on_episode(len(gains) - 1, gains[-1], errors[-1])
+    with closing(env):
+        while len(gains) < settings.episodes and (not gains or go_on()):
+            actor = acting(model)
+            numbers = range(len(gains), min(len(gains) + settings.rollout, settings.episodes))
+            tasks = [FrameEpisodeTask(settings, clips, seed, number, actor) for number in numbers]
+            for played in work.map(play, tasks, name=lambda task: f"episode {task.number}"):
+                learn_from(model, played, settings.sac.updates)
+                model.logger.name_to_value.clear()
+                gains.append(float(np.sum(played.rewards)) / settings.reward_scale)
+                errors.append(float(played.infos[-1]["rate_error"]))
+                if on_episode is not None:
+                    on_episode(len(gains) - 1, gains[-1], errors[-1])
     return actor_policy(
         model,
         stage="frameqp",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.encode.frameqp.controllers.rules import FrameRateModel
@@ -10,8 +11,6 @@ from reelrl.errors import CheckpointError
 from reelrl.runs import policy_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from reelrl.encode.frameqp.protocols import FrameQpEpisode, FrameSituation
     from reelrl.runs.policy_file import Policy
 
@@ -21,18 +20,18 @@ class LearnedFrames:
 
     privileged = False
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, path: str | Path = "the policy") -> None:
         self.policy, self.facts = policy, policy.facts
         if self.facts.get("stage") != "frameqp" or self.facts.get("sees") != list(NAMES):
             raise CheckpointError(
                 f"a policy of stage {self.facts.get('stage')!r} that sees {policy.inputs} numbers; frames show "
                 f"{len(NAMES)}: train one with `reel fit frameqp-sac`"
             )
-        self._guide, self._max_steps = FrameRateModel(), float(self.facts["max_steps"])
+        self._guide, self._max_steps = FrameRateModel(), policy_file.number_of(self.facts, "max_steps", Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> LearnedFrames:
-        return cls(policy_file.load(path))
+        return cls(policy_file.load(path), path)
 
     def reset(self, seed: int, episode: FrameQpEpisode) -> None:
         self._guide.reset(seed, episode)
