@@ -170,6 +170,7 @@ DEMO_PARTS: dict[str, str] = {
     "stream": "reelrl.stream.demo.part:make",
     "see": "reelrl.see.demo:make",
     "act": "reelrl.act.doom.demo:make",
+    "locate": "reelrl.act.location.demo:make",
 }
 
 TABLES: dict[str, Mapping[str, str]] = {

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reelrl import names
+from reelrl.cli.demo import PARTS
 from reelrl.cli.main import main
 from reelrl.content import open_clip
 from reelrl.encode import EncoderSettings, encode_clip
 from reelrl.encode.demo import measure as demo
 from reelrl.encode.demo import rate
 from reelrl.encode.demo.page import choose_windows
+from reelrl.report.demo_part import DemoPart
+from reelrl.report.page import section
 from reelrl.see import demo as see
 from reelrl.see.measures.baselines import FIGURES
 from tests.report.test_page import checked, outside_sources
@@ -166,6 +171,21 @@ def test_a_doom_team_is_filmed_and_does_better_than_who_does_not_look(
         assert sum(1 for _ in video.decode(video=0)) > 30
 
 
+@pytest.mark.long
+def test_the_net_that_ships_knows_better_than_chance_who_is_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("vizdoom")
+    assert main(["demo", "--only", "locate", "--out", str(tmp_path), "--json"]) == 0
+    choices = json.loads(capsys.readouterr().out)["location"]
+    assert all(choices["the net, by one view"][head] > choices["chance"][head] for head in ("mates_now", "enemies_now"))
+    page = (tmp_path / "index.html").read_text()
+    assert outside_sources(page) == []
+    [film] = [str(found["src"]) for name, found in checked(page) if name == "video"]
+    with av.open(str(tmp_path / film)) as video:
+        assert sum(1 for _ in video.decode(video=0)) > 300
+
+
 def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "reelrl.cli.main", "demo", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
@@ -176,6 +196,30 @@ def test_ctrl_c_leaves_no_page(tmp_path: Path) -> None:
         assert child.wait(HANG_S) == 130
         assert child.stderr.read() == "stopped  interrupted by Ctrl+C or SIGTERM\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def make_noted(made: list[str], name: str, *_: object) -> DemoPart:
+    made.append(name)
+    return DemoPart(f"about {name}", "", [section(f"about {name}", "")], {}, [])
+
+
+def test_one_page_has_all_parts_and_links_to_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    for name in PARTS:
+        monkeypatch.setitem(names.DEMO_PARTS, name, f"tests.cli.test_demo:make_{name}")
+        monkeypatch.setitem(globals(), f"make_{name}", partial(make_noted, made, name))
+    assert main(["demo", "--skip", "doom", "see", "--out", str(tmp_path)]) == 0
+    assert made == ["encode", "rate", "stream"]
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.endswith(" left") for line in lines if line.startswith("part "))
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    assert made == ["encode", "rate", "stream", "see", "act", "locate"]
+    found = checked((tmp_path / "index.html").read_text())
+    anchors = [str(each["href"]) for name, each in found if name == "a"]
+    assert anchors == [f"#{name}" for name in PARTS]
+    assert {str(each["id"]) for _, each in found if "id" in each} == set(PARTS)
 
 
 def test_a_demo_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

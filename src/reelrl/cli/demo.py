@@ -1,7 +1,7 @@
 """A tour in parts, and one page to look at.
 
 reel demo                                  all parts, a few minutes
-reel demo --only encode                    one of them; --skip leaves some out
+reel demo --only encode                    one of them; --skip leaves some out; doom stands for act and locate
 reel demo --clip film.mkv --frames 90      the part on encoding for a clip of yours
 
 encode   Both encoders code the clip at several QPs. Then each gets a map of QP offsets that favours the superblocks
@@ -11,17 +11,20 @@ rate     A clip with cuts under one bitrate: the encoder's own rate control besi
 stream   One video over one bad network with three controllers: a film of what each viewer saw, on one clock.
 see      An autoencoder watches a game for a minute and learns from each frame once.
 act      A trained team plays a match of Doom: a film of what its players see, and of where everybody is.
+locate   Another match, of four players: what they see, where everybody is, and where a net thinks they are.
 
 A part that is finished is not made again; --again does so.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from reelrl import __version__, names
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError, MissingExtra, ReelError, missing_extra
+from reelrl.runs.progress import duration
 from reelrl.storage.files import writable_folder, write_atomic
 from reelrl.storage.regular_files import own_path
 
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
     from reelrl.report.page import Html
 
 PARTS = tuple(names.DEMO_PARTS)
+TOGETHER = {"doom": ("act", "locate")}
+"""Words that stand for several parts."""
+USUAL_S = {"encode": 15, "rate": 10, "stream": 20, "see": 45, "act": 10, "locate": 20}
+"""What each part takes on two idle cores, about; how slow this machine is shows in the parts before."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,34 +48,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", metavar="FOLDER", default="demo", help="where the page goes (default: demo)")
     parser.add_argument("--clip", help="for `encode`: a name from `reel clips`, a recipe or a file (default: a street)")
     parser.add_argument("--frames", type=int, metavar="N", help="for `encode`: frames at most (default: 60)")
-    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--skip", nargs="+", choices=PARTS, default=[], metavar="PART", help="leave these out")
+    words = (*PARTS, *TOGETHER)
+    parser.add_argument("--only", nargs="+", choices=words, metavar="PART", help=f"of {', '.join(words)}")
+    parser.add_argument("--skip", nargs="+", choices=words, default=[], metavar="PART", help="leave these out")
     parser.add_argument("--again", action="store_true", help="make finished parts anew")
 
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.report.demo_part import CLIP, FRAMES, DemoOptions
-    from reelrl.report.page import page
+    from reelrl.report.page import chapter, page
 
-    parts = [name for name in args.only or PARTS if name not in args.skip]
+    skipped = _each(args.skip)
+    parts = [name for name in _each(args.only or PARTS) if name not in skipped]
     if not parts:
         raise ConfigError("--only and --skip leave no part of the demo; name one fewer with --skip")
     folder = writable_folder(args.out)
     asked = DemoOptions(args.clip or CLIP, FRAMES if args.frames is None else args.frames)
     made, missing = _made(parts, folder, asked, again=args.again)
+    first = next(iter(made.values()))
     document = page(
-        made[0].title,
-        made[0].lead,
-        [each for part in made for each in part.sections] + [_left_out(*each) for each in missing.items()],
+        first.title,
+        first.lead,
+        [chapter(name, part.sections) for name, part in made.items()] + [_left_out(*each) for each in missing.items()],
         kicker=f"reelrl {__version__}",
         foot="Made by reel demo. No figure on this page was typed in by hand.",
+        contents=[(name, part.title) for name, part in made.items()] if len(made) > 1 else [],
     )
     # The videos are there by now: whoever finds a page finds a whole one.
     path = own_path(folder / "index.html")
     write_atomic(path, document)
     if args.json:
         record: dict[str, Any] = {"page": str(path), "left_out": {name: str(why) for name, why in missing.items()}}
-        output.as_json(record | {key: value for part in made for key, value in part.record.items()})
+        output.as_json(record | {key: value for part in made.values() for key, value in part.record.items()})
     else:
         for name, why in missing.items():
             output.line("left", name, why)
@@ -80,15 +91,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _made(
     parts: Sequence[str], folder: Path, asked: DemoOptions, *, again: bool
-) -> tuple[list[DemoPart], dict[str, ReelError]]:
+) -> tuple[dict[str, DemoPart], dict[str, ReelError]]:
     """The parts that could be made, and why the others could not; one at least, or the first reason is raised."""
     from reelrl.report.demo_part import finished_part, made_part
 
-    made: list[DemoPart] = []
+    made: dict[str, DemoPart] = {}
     missing: dict[str, ReelError] = {}
+    finished = {} if again else {name: part for name in parts if (part := finished_part(name, folder, asked))}
+    pace = _Pace([name for name in parts if name not in finished])
     for number, name in enumerate(parts, 1):
-        part = None if again else finished_part(name, folder, asked)
-        output.line("part", name, f"{number} of {len(parts)}", *(["made before"] if part else []))
+        part = finished.get(name)
+        output.line("part", name, f"{number} of {len(parts)}", "made before" if part else pace.left())
         try:
             part = part or made_part(name, folder, asked, names.resolve(names.DEMO_PARTS, name))
         except ReelError as error:
@@ -98,12 +111,30 @@ def _made(
                 raise
             missing[name] = extra
         else:
-            made.append(part)
+            made[name] = part
             for line in part.lines:
                 output.line(*line)
     if not made:
         raise next(iter(missing.values()))
     return made, missing
+
+
+class _Pace:
+    """How long the parts that are still to be made will take, by what those before took here."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self._waiting, self._usual_s, self._began_s = list(parts), 0.0, time.monotonic()
+
+    def left(self) -> str:
+        """The next part begins."""
+        here = max(time.monotonic() - self._began_s, 1e-3) / self._usual_s if self._usual_s else 1.0
+        left_s = here * sum(USUAL_S[name] for name in self._waiting)
+        self._usual_s += USUAL_S[self._waiting.pop(0)]
+        return f"about {duration(left_s)} left"
+
+
+def _each(words: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name for word in words for name in TOGETHER.get(word, (word,))))
 
 
 def _left_out(name: str, why: ReelError) -> Html:

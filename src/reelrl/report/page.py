@@ -50,9 +50,23 @@ def tag(name: str, content: str = "", **attributes: object) -> Html:
     return Html(f"<{name}{_attributes(attributes)}>{text(content)}</{name}>")
 
 
-def page(title: str, lead: str, body: Iterable[str], *, kicker: str = "reelrl", foot: str = "") -> str:
-    """A whole document: kicker above the title, lead below it, the body, a line at the foot."""
-    header = tag("header", join([tag("p", kicker, class_="kicker"), tag("h1", title), tag("p", lead, class_="lead")]))
+def page(
+    title: str,
+    lead: str,
+    body: Iterable[str],
+    *,
+    kicker: str = "reelrl",
+    foot: str = "",
+    contents: Iterable[tuple[str, str]] = (),
+) -> str:
+    """A whole document: kicker above the title, lead below it, the body, a line at the foot.
+
+    `contents` are anchors and their titles, as links below the lead.
+    """
+    head = [tag("p", kicker, class_="kicker"), tag("h1", title), tag("p", lead, class_="lead")]
+    if links := [tag("a", name, href=f"#{anchor}") for anchor, name in contents]:
+        head.append(tag("nav", join(links), aria_label="contents"))
+    header = tag("header", join(head))
     main = tag("main", join(body))
     footer = tag("footer", tag("p", foot)) if foot else ""
     return (
@@ -66,6 +80,11 @@ def page(title: str, lead: str, body: Iterable[str], *, kicker: str = "reelrl", 
 
 def section(heading: str, lead: str, *parts: str) -> Html:
     return tag("section", join([tag("h2", heading), tag("p", lead), *parts]))
+
+
+def chapter(anchor: str, sections: Iterable[str]) -> Html:
+    """Sections that a link of the contents leads to."""
+    return tag("div", join(sections), id=anchor)
 
 
 def stats(items: Sequence[Stat]) -> Html:
@@ -182,6 +201,7 @@ h2 { font-size: clamp(1.35rem, 3vw, 1.75rem); margin: 0 0 .4em; }
 p { max-width: 44rem; margin: 0 0 1rem; }
 .kicker { font: 600 .85rem/1 ui-monospace, "SF Mono", Menlo, Consolas, monospace; color: var(--one); margin: 0; }
 .lead { font-size: clamp(1.1rem, 2vw, 1.3rem); line-height: 1.5; color: var(--soft); }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; font-size: .95rem; }
 section { margin-top: clamp(2.75rem, 6vw, 4.5rem); }
 a { color: var(--one); text-underline-offset: .15em; }
 :focus-visible { outline: 3px solid var(--one); outline-offset: 2px; border-radius: 3px; }

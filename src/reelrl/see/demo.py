@@ -104,12 +104,12 @@ def sections(watched: WatchedGame) -> list[Html]:
             TITLE,
             f"{LEAD} After {len(watched.scores)} frames it guesses at {last['psnr']:.1f} dB where the mean of all "
             f"frames has {last['mean_frame_psnr']:.1f}; where something moves, {_foreground(last)}.",
-            columns(*seen),
+            columns(*seen, narrow=2),
             columns(
                 figure(_chart(watched.curve, "mse"), f"All pixels; a point is {WINDOW} frames."),
                 figure(_chart(watched.foreground_curve, "foreground"), "Pixels that differ from the background."),
             ),
-            code(f"reel train autoencoder --source {SOURCE} --frames 10000 --view"),
+            code(f"reel demo --only see --again\nreel train autoencoder --source {SOURCE} --frames 10000 --view"),
         )
     ]
 

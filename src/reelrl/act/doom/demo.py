@@ -53,7 +53,7 @@ def _play(saved: SavedTeam, path: Path) -> tuple[dict[str, PlayedEpisode], tuple
         _TRAINED: saved.team(),
         "chance": RandomTeam(),
         "turn and shoot, blind": BlindTeam("sweep"),
-        "an oracle, told where everybody is": OracleTeam(env),
+        "an oracle": OracleTeam(env),
     }
     film, pictures = MatchFilm(scenario.OURS[env.cfg.config_path].floors()), []
     played = {}
@@ -77,7 +77,11 @@ def _section(name: str, film: str, size: tuple[int, int], rows: list[list[str]])
         "is told what is in them would do.",
         video(film, "what the players see, and where everybody is", *size),
         table(
-            ["team", "return", "intruders", "steps"], rows, "One match, the same for all: what luck is in it is in it."
+            ["team", "return", "intruders", "steps"],
+            rows,
+            "One match, the same for all: what luck is in it is in it. The oracle is a rule told where everybody is.",
         ),
-        code(f"reel evaluate doom {name} --ablations\nreel watch doom {name} -o match.mp4"),
+        code(
+            f"reel demo --only act --again\nreel evaluate doom {name} --ablations\nreel watch doom {name} -o match.mp4"
+        ),
     )

@@ -106,8 +106,10 @@ def sections(clip: Clip, trials: Sequence[RateTrial]) -> list[Html]:
         section(
             TITLE,
             LEAD,
-            columns(figure(chart, "Whoever ends at 100 % has met the bitrate."), table(heads, rows, caption)),
-            code("reel encode FILE -o out.mkv --bitrate 800\nreel evaluate minigop"),
+            columns(
+                figure(chart, "Whoever ends at 100 % has met the bitrate."), table(heads, rows, caption, wrap=True)
+            ),
+            code("reel demo --only rate --again\nreel encode FILE -o out.mkv --bitrate 800\nreel evaluate minigop"),
         )
     ]
 

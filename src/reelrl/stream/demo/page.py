@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reelrl.report.page import Html
+    from reelrl.stream.data.ladders import Ladder
     from reelrl.stream.data.traces import Trace
     from reelrl.stream.demo.measure import Watching
 
@@ -23,7 +24,17 @@ LEAD = (
 )
 
 
-def sections(watchings: Sequence[Watching], trace: Trace, film: str, size: tuple[int, int], live: str) -> list[Html]:
+def sections(
+    watchings: Sequence[Watching],
+    ladder: Ladder,
+    trace: Trace,
+    film: str,
+    size: tuple[int, int],
+    *,
+    live: str,
+    site: str,
+) -> list[Html]:
+    """`live` is what plays it in browsers, `site` what packages the ladder."""
     names = [each.playback.controller for each in watchings]
     rows = [
         [
@@ -49,13 +60,38 @@ def sections(watchings: Sequence[Watching], trace: Trace, film: str, size: tuple
                 f"By the simulator; QoE is {QOE}, the buffer {BUFFER_S:g} s. One link proves little: to the right the "
                 f"means over {OTHER_LINKS} others of its kind. reel evaluate abr takes hundreds.",
             ),
+            code("reel demo --only stream --again"),
         ),
+        _ladder(ladder, site),
         section(
             "Watch it live",
             "Real players, side by side, over the same link. Open the second address that it prints.",
             code(live),
         ),
     ]
+
+
+def _ladder(ladder: Ladder, site: str) -> Html:
+    """What was packaged: rungs with the sizes of the files that players download."""
+    video = ladder.video()
+    kbytes = video.sizes_bytes / 1000
+    rows = [
+        [
+            str(rung + 1),
+            f"{kbps:.0f}",
+            f"{kbytes[:, rung].mean():.0f}",
+            f"{kbytes[:, rung].min():.0f} to {kbytes[:, rung].max():.0f}",
+            f"{ladder.quality['psnr'][:, rung].mean():.1f}",
+        ]
+        for rung, kbps in enumerate(ladder.bitrates_kbps)
+    ]
+    return section(
+        "The ladder that they climb",
+        f"{video.chunks} segments of {video.chunk_s:g} s at {video.rungs} rates, packaged as DASH and HLS. A segment "
+        "is as large as what is in it, and controllers see the true sizes.",
+        table(["rung", "kbit/s", "segment, kB", "smallest to largest", "PSNR-Y, dB"], rows),
+        code(site),
+    )
 
 
 def _chart(watching: Watching, trace: Trace) -> Html:

@@ -44,4 +44,11 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has 
         lines.append(["view", played.controller, *facts])
     lines.append(["live", live])
     record = {"viewings": [each.playback.row() for each in watchings]}
-    return DemoPart(page.TITLE, page.LEAD, page.sections(watchings, trace, FILM, size, live), record, lines, [FILM])
+    packaging = ["reel", "ladder", demo.CLIP, "-o", str(site), *_rungs(), "--preset", str(demo.SETTINGS.preset)]
+    sections = page.sections(watchings, ladder, trace, FILM, size, live=live, site=shlex.join(packaging))
+    return DemoPart(page.TITLE, page.LEAD, sections, record, lines, [FILM])
+
+
+def _rungs() -> list[str]:
+    rates, quantisers = demo.SETTINGS.kbps, demo.SETTINGS.qps
+    return ["--kbps", *(f"{rate:g}" for rate in rates)] if rates else ["--qps", *map(str, quantisers)]
