@@ -11,10 +11,11 @@ from hypothesis import strategies as some
 
 from reelrl.cli.main import main
 from reelrl.content.generated.clips import generated_clip
-from reelrl.encode.live.bits import QPS, FrameBits, RuleBits
+from reelrl.encode.live.bits import FrameBits, RuleBits
 from reelrl.encode.live.controller import LiveController
 from reelrl.encode.live.frame_look import OCTAVES, FrameLook, FrameLooker
 from reelrl.encode.live.learned_bits import LearnedBits, load_net
+from reelrl.encode.live.qps import QPS
 from reelrl.encode.live.structure import SceneWatch, is_reference, layer_of, shares
 from reelrl.encode.live.weights import SHIPPED
 from reelrl.errors import CheckpointError

@@ -4,6 +4,7 @@ Sources of one side never occur on the other. A clip is written as a recipe, a n
 
     bbb_480x270[45:145]                   frames 45 to 144
     shaken(asl_320x240)                   through a hand-held camera
+    flickering(atari:Gravitar)            every other picture black, as consoles show what they cannot draw at once
     asl_320x240[0:40]+generated:talk      one after the other, in the size and at the rate of the first
 """
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SMALL = "size=320x180&frames=100"
+_SLIDES = "+".join(
+    f"generated:screen?size=320x180&frames={frames}&seed={seed}" for frames, seed in ((25, 22), (40, 23), (30, 24))
+)
+_GAMES = ("SpaceInvaders", "Pong", "Gravitar", "MsPacman", "Riverraid", "Centipede", "Phoenix", "Breakout")
 
 DEVELOPMENT: dict[str, tuple[str, ...]] = {
     "steady": (
@@ -45,7 +50,14 @@ DEVELOPMENT: dict[str, tuple[str, ...]] = {
         "bikes_320x136",
         "carphone_qcif[0:30]+akiyo_coastguard_cif[25:42]+carphone_qcif[60:110]",
     ),
-    "screen": tuple(f"generated:screen?{_SMALL}&seed={seed}" for seed in (16, 17, 18)),
+    "screen": (
+        *(f"generated:screen?{_SMALL}&seed={seed}" for seed in (16, 17, 18)),
+        "generated:screen?size=544x400&frames=100&seed=21",
+        _SLIDES,
+        *(f"atari:{game}?frames=150" for game in _GAMES),
+        "flickering(atari:Gravitar?frames=150)",
+        "flickering(atari:Centipede?frames=150)",
+    ),
     "shake": (
         f"shaken(generated:street?{_SMALL}&seed=19)",
         f"shaken(generated:pan?{_SMALL}&seed=20)",
@@ -105,15 +117,32 @@ def shaken(clip: Clip, seed: int = 0) -> Clip:
     return replace(clip, name=f"shaken({clip.name})", start_reading=partial(_read_shaken, clip, seed))
 
 
+def flickering(clip: Clip) -> Clip:
+    """The clip with every other picture black."""
+    return replace(clip, name=f"flickering({clip.name})", start_reading=partial(_read_flickering, clip))
+
+
 def _open_part(text: str) -> Clip:
-    if match := re.fullmatch(r"shaken\((.+)\)", text):
-        return shaken(_open_part(match[1]))
+    if match := re.fullmatch(r"(shaken|flickering)\((.+)\)", text):
+        return {"shaken": shaken, "flickering": flickering}[match[1]](_open_part(match[2]))
     if match := re.fullmatch(r"(.+)\[(\d+):(\d+)\]", text):
         first, end = int(match[2]), int(match[3])
         if first >= end:
             raise ConfigError(f"{text}: frames {first} to {end - 1}; write [first:end] with the end above the first")
         return _open_part(match[1]).window(first, end - first)
     return open_clip(text)
+
+
+def _read_flickering(clip: Clip, start: int) -> Iterator[Frame]:
+    for number, frame in enumerate(clip.frames(start), start):
+        yield _black(frame) if number % 2 else frame
+
+
+def _black(frame: Frame) -> Frame:
+    made = Frame.empty(frame.width, frame.height, frame.depth)
+    for plane, level in zip(made.planes, (16, 128, 128), strict=True):
+        plane[:] = level << (frame.depth - 8)
+    return made
 
 
 def _read_shaken(clip: Clip, seed: int, start: int) -> Iterator[Frame]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reelrl.encode.live.bits import QPS, Curve
+from reelrl.encode.live.bits import Curve
+from reelrl.encode.live.qps import QPS
 from reelrl.encode.live.structure import SceneWatch, is_reference, layer_of, shares
 from reelrl.errors import ConfigError
 
@@ -24,7 +25,8 @@ _EARLY_MARGIN = 1.5  # times the margin later
 _COARSER, _EARLY_COARSER = 2.0, 6.0  # steps that the base may rise for one that it may fall; and early in a scene
 _CEILING = 0.6  # of the bucket: up to there pictures that stand still are refined; above is for cuts
 _EMPTY = 3.0  # times faster may the base fall with an empty bucket
-_FINEST_QP = 8  # below it bits go into noise
+_REFINING, _MUCH_REFINING = 0.02, 0.4  # octaves above what lasts
+_FINEST_QP = 12  # pictures have 46 to 50 dB there; what a still one takes beyond that, it takes from the next new one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +43,7 @@ class LiveTuning:
     key_fill  of the bucket: what the first frame may fill
     cut_fill  of the room in the bucket: what a frame after a cut may fill
     burst     of the room below `_CEILING`: what a frame within a scene may fill; a quarter of it in the next layer
+    new_fill  of the room in the bucket: what a frame may fill that shows much at once that is new
     finer     QP steps below the base at which frames afresh are coded that others refer to
     level     of the bucket: where it is held
     returns   times the buffer's seconds in which it is led back there
@@ -49,10 +52,11 @@ class LiveTuning:
     pace      weight of a frame in what is usual in its layer
     """
 
-    offsets: tuple[float, ...] = (-12.0, -4.0, 2.0)
+    offsets: tuple[float, ...] = (-10.0, -3.5, 1.5)
     key_fill: float = 0.65
     cut_fill: float = 0.5
     burst: float = 0.5
+    new_fill: float = 0.55
     finer: float = 16.0
     level: float = 0.25
     returns: float = 1.0
@@ -122,7 +126,8 @@ class LiveController:
         """The QP of the same frame, once a trial of it at `qp` has taken so many bits."""
         curve = self._asked_curve()
         error = np.log2(max(bits, 1)) - curve.log2_bits[qp - 1]
-        self._curve = Curve(curve.log2_bits + error, np.full(len(QPS), _SPREAD_AFTER_TRIAL), curve.lasting + error)
+        spread = np.full(len(QPS), _SPREAD_AFTER_TRIAL)
+        self._curve = Curve(curve.log2_bits + error, spread, curve.lasting + error, curve.finest)
         return self._chosen()
 
     @property
@@ -188,10 +193,22 @@ class LiveController:
         finer = tuning.step * (1 + _EMPTY * empty)
         wanted = min(max(wanted, self._base - finer), self._base + coarser * tuning.step)
         self._base = float(min(max(wanted, QPS[0]), QPS[-1]))
+        return max(float(self._base + self._offsets[self._layer]), self._affordable(curve), curve.finest)
+
+    def _affordable(self, curve: Curve) -> float:
+        """The finest QP within a scene that what is in the bucket leaves room for."""
+        tuning = self.tuning
         # Making a picture finer is paid once, out of the room there is.
         room = max(_CEILING * self.bucket_bits - self.level_bits, 0.0)
-        burst = self.frame_bits + tuning.burst / 4**self._layer * room
-        return max(float(self._base + self._offsets[self._layer]), _finest(curve.log2_bits, burst))
+        within = _finest(curve.log2_bits, self.frame_bits + tuning.burst / 4**self._layer * room)
+        if not is_reference(self._layer, tuning.levels):
+            # What nobody refers to is shown once: it makes nothing finer that stands still.
+            return max(within, _unrefined(curve, _REFINING))
+        if not self._scene.changed:
+            return within
+        # What is new is coded well at once: where the source stands still, encoders leave errors as they are.
+        new = _finest(curve.lasting, self.frame_bits + tuning.new_fill * self.room_bits)
+        return min(within, max(new, _unrefined(curve, _MUCH_REFINING)))
 
     def _by_base(self, log2_bits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bits by base QP instead of the frame's own."""
@@ -211,6 +228,12 @@ class LiveController:
         self._frames_of_scene += 1
         before = self._usual[self._layer]
         self._usual[self._layer] = bits if before is None else before + self.tuning.pace * (bits - before)
+
+
+def _unrefined(curve: Curve, octaves: float) -> float:
+    """The finest QP at which making the picture finer adds no more than so much."""
+    refining = np.flatnonzero(curve.log2_bits > curve.lasting + octaves)
+    return float(QPS[min(refining[-1] + 1, len(QPS) - 1)]) if len(refining) else float(QPS[0])
 
 
 def _finest(log2_bits: NDArray[np.float64], bits: float) -> float:

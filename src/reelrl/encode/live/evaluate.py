@@ -254,7 +254,7 @@ def _code() -> str:
     """What decisions are made by: another version of it is another contestant."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for name in ("bits", "coding", "controller", "frame_look", "learned_bits", "link", "structure"):
+    for name in ("bits", "coding", "controller", "frame_look", "learned_bits", "link", "qps", "standing", "structure"):
         digest.update((here / f"{name}.py").read_bytes())
     for file in sorted((here / "weights").glob("*.safetensors")):
         digest.update(file.read_bytes())

@@ -25,6 +25,7 @@ OCTAVES = 10
 _HALF = BLOCK // 2
 _PIXELS = _HALF * _HALF  # of a block at half resolution
 _FIRST_OCTAVE = -3.0
+_NEW = 0.7  # of its own energy that a block has left after motion, to count as new
 _REACH = 24  # pixels at half resolution: twice that in the picture
 
 
@@ -34,6 +35,7 @@ class FrameLook(NamedTuple):
     energy  (intra, inter): means over the picture, in levels of 8 bits
     cut     share of the picture that the frame before says nothing about; 1 for a stream's first frame
     still   share of the picture that has not changed at all
+    new     as intra, of the blocks alone that the frame before hardly says anything about
     """
 
     intra: NDArray[np.float32]
@@ -41,6 +43,7 @@ class FrameLook(NamedTuple):
     energy: tuple[float, float]
     cut: float
     still: float
+    new: NDArray[np.float32] = np.zeros(OCTAVES, np.float32)
 
     @property
     def is_cut(self) -> bool:
@@ -60,11 +63,11 @@ class FrameLooker:
     def look(self, frame: Frame) -> FrameLook:
         """What the next frame shows."""
         _shrink(frame.at_depth(8).y, self._half)
-        intra, inter = np.zeros(OCTAVES, np.float32), np.zeros(OCTAVES, np.float32)
-        found = _look(self._half, self._before, self._started, self._motion, intra, inter)
+        intra, inter, new = np.zeros((3, OCTAVES), np.float32)
+        found = _look(self._half, self._before, self._started, self._motion, intra, inter, new)
         self._started = True
         self._half, self._before = self._before, self._half
-        return FrameLook(intra, inter, (found[0], found[1]), found[2], found[3])
+        return FrameLook(intra, inter, (found[0], found[1]), found[2], found[3], new)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -88,8 +91,8 @@ def _shrink(luma: Any, half: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _look(half: Any, before: Any, started: bool, motion: Any, intra: Any, inter: Any) -> Any:
-    """Fill both histograms and the motion of every block; returns the means and shares of `FrameLook`."""
+def _look(half: Any, before: Any, started: bool, motion: Any, intra: Any, inter: Any, fresh: Any) -> Any:
+    """Fill the histograms and the motion of every block; returns the means and shares of `FrameLook`."""
     share = np.float32(1 / (motion.shape[0] * motion.shape[1]))
     intra_sum: Any = 0.0
     inter_sum: Any = 0.0
@@ -105,6 +108,8 @@ def _look(half: Any, before: Any, started: bool, motion: Any, intra: Any, inter:
                 left_over = least / _PIXELS
                 still += share if unmoved == 0 else 0.0
             new += share if left_over >= own and (own > 0.5 or not started) else 0.0
+            if left_over >= _NEW * own and own > 0.5:
+                fresh[_octave(own)] += share
             left_over = min(left_over, own)
             intra_sum += own * share
             inter_sum += left_over * share

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reelrl.encode.live.bits import QPS, Curve, Densities
+from reelrl.encode.live.bits import Curve, Densities
+from reelrl.encode.live.qps import QPS
 from reelrl.encode.live.structure import LAYERS, is_reference
 from reelrl.encode.live.weights import SHIPPED
 from reelrl.errors import CheckpointError

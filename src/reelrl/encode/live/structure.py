@@ -32,17 +32,29 @@ def shares(levels: int = LEVELS) -> list[float]:
     return [1.0] if levels == 0 else [2.0**-levels, *(2.0 ** (layer - levels - 1) for layer in range(1, levels + 1))]
 
 
+_NEW_PART, _NEW_ENERGY, _SUDDEN = 0.15, 0.45, 3.0
+
+
 class SceneWatch:
     """Whether the coming frame finds anything to refer to: after a cut nothing, until a reference is coded."""
 
     def __init__(self, levels: int = LEVELS) -> None:
         self._levels = levels
         self._known = False  # a reference of this scene is coded
+        self._usual_energy = 0.0  # of what frames before the last one left
+        self.changed = False
+        """Whether much of the picture is new that no frame shows yet to which others refer: a slide, a window."""
 
     def afresh(self, look: FrameLook) -> bool:
         """Asked once for each frame, before it is coded."""
         self._known = self._known and not look.is_cut
+        energy, left = look.energy
+        sudden = left > _NEW_ENERGY * energy and left > _SUDDEN * self._usual_energy
+        self.changed = self.changed or sudden or look.cut > _NEW_PART
+        self._usual_energy += 0.5 * (left - self._usual_energy)
         return not self._known
 
     def coded(self, layer: int) -> None:
-        self._known = self._known or is_reference(layer, self._levels)
+        reference = is_reference(layer, self._levels)
+        self._known = self._known or reference
+        self.changed = self.changed and not reference
