@@ -16,6 +16,7 @@ from reelrl.encode.live.controller import LiveController
 from reelrl.encode.live.frame_look import OCTAVES, FrameLook, FrameLooker
 from reelrl.encode.live.learned_bits import LearnedBits, load_net
 from reelrl.encode.live.qps import QPS
+from reelrl.encode.live.standing import StandingPicture
 from reelrl.encode.live.structure import SceneWatch, is_reference, layer_of, shares
 from reelrl.encode.live.weights import SHIPPED
 from reelrl.errors import CheckpointError
@@ -61,6 +62,81 @@ def test_whatever_frames_take_the_controller_answers_with_a_qp(seen: list[tuple[
         assert controller.decide(look) in QPS
         controller.learn(controller.decide_again(30, bits), bits)
         assert controller.level_bits >= 0
+
+
+PIXELS = 320 * 180
+
+
+def look_of(octave: int, *, left: int, still: float = 0.0, new: float = 0.0) -> FrameLook:
+    """A picture of one texture, of which motion leaves energy in octave `left`."""
+    intra, inter = np.zeros((2, OCTAVES), np.float32)
+    intra[octave] = inter[left] = 1.0
+    return FrameLook(intra, inter, (2.0 ** (octave - 3), 2.0 ** (left - 3)), new, still, intra * np.float32(new))
+
+
+STILL, SLIDE = look_of(7, left=0, still=1.0), look_of(7, left=6, still=0.4, new=0.25)
+
+
+def begun() -> RuleBits:
+    """A model that has seen a picture coded at QP 30."""
+    model = RuleBits(PIXELS)
+    model.predict(STILL, 0, afresh=True)
+    model.learn(30, 60_000)
+    return model
+
+
+def test_many_frames_that_show_nothing_say_nothing_of_one_that_is_new() -> None:
+    fresh, bored = begun(), begun()
+    for number in range(1, 41):
+        bored.predict(STILL, layer_of(number), afresh=False)
+        bored.learn(40, 170)
+    first, later = (model.predict(SLIDE, 2, afresh=False).log2_bits[39] for model in (fresh, bored))
+    assert later == pytest.approx(first, abs=0.5)
+    assert bored.predict(STILL, 2, afresh=False).log2_bits[39] == pytest.approx(np.log2(170), abs=0.3)
+
+
+def test_what_only_a_frame_showed_that_nobody_refers_to_is_still_to_be_coded() -> None:
+    model = begun()
+    slide = model.predict(SLIDE, 2, afresh=False).log2_bits[39]
+    model.learn(40, int(2**slide))
+    assert model.predict(STILL, 1, afresh=False).log2_bits[39] > slide - 1
+    model.learn(40, int(2**slide))
+    assert model.predict(STILL, 2, afresh=False).log2_bits[39] < slide - 3
+
+
+def test_a_picture_is_no_finer_where_the_encoder_left_refining_out() -> None:
+    model = begun()
+    before = model.predict(STILL, 0, afresh=False)
+    model.learn(24, 200)
+    after = model.predict(STILL, 0, afresh=False)
+    assert after.finest == before.finest
+    model.learn(18, 30_000)
+    assert model.predict(STILL, 0, afresh=False).finest < after.finest
+
+
+@given(coded=some.lists(some.tuples(some.integers(1, 63), some.floats(0, 1), some.floats(0, 1)), max_size=8))
+def test_making_a_picture_finer_takes_nothing_where_it_is_as_fine_and_never_more_when_coarser(
+    coded: list[tuple[int, float, float]],
+) -> None:
+    picture, intra = StandingPicture(), 1e6 * 2.0 ** (-QPS / 8)
+    for qp, still, refined in coded:
+        picture.coded(qp, still, refined)
+    finer = picture.finer(intra)
+    assert (np.diff(finer) <= 1e-6).all()
+    assert finer[-1] == pytest.approx(0.0, abs=1e-6)
+    picture.coded(20, 0.0, 1.0)
+    assert picture.coarsest == 20
+    assert picture.finer(intra)[19:] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_nothing_that_stands_still_is_made_finer_in_frames_that_nobody_refers_to() -> None:
+    controller = LiveController(fps=30.0, kbps=60, buffer_s=1.0, bits=RuleBits(PIXELS))
+    qps = []
+    for number in range(24):
+        qps.append(controller.decide(STILL))
+        controller.learn(qps[-1], 30_000 if number == 0 else 200)
+    assert min(qps[1::2]) >= qps[0]
+    assert min(qps[2::2]) < qps[0]
 
 
 def test_layers_are_those_that_the_encoder_codes() -> None:

@@ -79,6 +79,16 @@ def test_a_cut_is_met_by_its_own_frame() -> None:
     assert max(delay or 0.0 for delay in stream.viewer.delays_s[18:24]) > 0.2  # it was given a good part of the buffer
 
 
+def test_a_new_slide_is_not_late() -> None:
+    """A screen stands still and then shows something else, with the same wall around it: no cut."""
+    clip = concatenate([shot("screen", 13, seed) for seed in (2, 3)]).load()
+    stream = coded(clip, kbps=80.0)
+    assert stream.viewer.late == 0
+    bits = [8 * packet.size for packet in stream.packets if packet]
+    # Nobody refers to frame 13, which shows it first: frame 14 gets the bits.
+    assert bits[14] > 3 * bits[13]
+
+
 def test_dropped_frames_leave_their_time_to_those_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Noise at three kilobits: no QP is coarse enough.
     clip = shot("noise", 30)
@@ -137,7 +147,7 @@ def test_structures_that_look_ahead_are_refused() -> None:
 def sources(sets: Iterable[Iterable[str]]) -> set[str]:
     """Names of recipes and catalogue entries, without sizes, seeds and windows."""
     parts = [part for names in sets for name in names for part in name.split("+")]
-    return {re.sub(r"^shaken\(|\)$|\[.*|\?.*", "", part) for part in parts}
+    return {re.sub(r"^(shaken|flickering)\(|\)$|\[.*|\?.*", "", part) for part in parts}
 
 
 def test_no_source_is_on_both_sides() -> None:
@@ -151,6 +161,9 @@ def test_clips_are_cut_joined_and_shaken() -> None:
     pictures = [frame.y.astype(int) for frame in shaken(shot("talk", 3))]
     still = [frame.y.astype(int) for frame in shot("talk", 3)]
     assert np.abs(pictures[1] - pictures[0]).mean() > 2 * np.abs(still[1] - still[0]).mean()
+    first, second = open_live("flickering(generated:talk?size=160x96&frames=2)")
+    assert first.y.std() > 10
+    assert second.y.std() == 0
     with pytest.raises(ConfigError, match=r"\[first:end\]"):
         open_live("generated:talk[5:5]")
 

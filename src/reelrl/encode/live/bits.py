@@ -122,7 +122,7 @@ _REACHED = 0.3  # of the bits that refining should take: with so many the pictur
 _STEPS = 12  # QP steps that a picture is made finer by at a time: what more would take nobody knows
 
 
-class _Asked(NamedTuple):
+class _FrameForecast(NamedTuple):
     """What was said of the frame that is being coded; `parts` are bits by QP, each under a correction in `kinds`."""
 
     log2_bits: NDArray[np.float64]
@@ -148,7 +148,7 @@ class RuleBits:
         self._squares = {afresh: spread**2 for afresh, spread in _SPREAD.items()}  # of errors, usually
         self._unseen = np.zeros(len(QPS))  # changes of the frames since the last that later ones refer to
         self._still = 1.0  # of the picture since then
-        self._asked: _Asked | None = None
+        self._asked: _FrameForecast | None = None
 
     def predict(self, look: FrameLook, layer: int, *, afresh: bool) -> Curve:
         intra, still = self._densities.intra(look), min(look.still, self._still)
@@ -162,7 +162,7 @@ class RuleBits:
         parts = tuple(part * scales[kind] for kind, part in bare.items())
         log2_bits: NDArray[np.float64] = np.log2(sum(parts))
         lasting = log2_bits if afresh else np.log2(parts[0] + parts[1])
-        self._asked = _Asked(log2_bits, parts, tuple(bare), changes, still, layer, afresh)
+        self._asked = _FrameForecast(log2_bits, parts, tuple(bare), changes, still, layer, afresh)
         spread = np.full(len(QPS), self._squares[afresh] ** 0.5)
         return Curve(log2_bits, spread, lasting, 1.0 if afresh else self._standing.coarsest - _STEPS)
 
@@ -183,7 +183,7 @@ class RuleBits:
         else:
             self._unseen, self._still = asked.changes, asked.still
 
-    def _correct(self, asked: _Asked, taken: NDArray[np.float64], error: float) -> None:
+    def _correct(self, asked: _FrameForecast, taken: NDArray[np.float64], error: float) -> None:
         """Move each correction by its share of what the frame was off by, in octaves."""
         error = float(min(max(error, -_LARGEST_ERROR), _LARGEST_ERROR))
         shares = taken / taken.sum()
