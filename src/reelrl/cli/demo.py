@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         [chapter(name, part.sections) for name, part in made.items()] + [_left_out(*each) for each in missing.items()],
         kicker=f"reelrl {__version__}",
         foot="Made by reel demo. No figure on this page was typed in by hand.",
-        contents=[(name, part.title) for name, part in made.items()] if len(made) > 1 else [],
+        contents=[(name, part.title) for name, part in made.items()][1:],
     )
     # The videos are there by now: whoever finds a page finds a whole one.
     path = own_path(folder / "index.html")

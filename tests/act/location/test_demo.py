@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reelrl.act.location.belief_film import belief_pictures
-from reelrl.act.location.demo import HEADS, WatchedMatch, first_choice, last_sightings
+from reelrl.act.location.demo import HEADS, WatchedMatch, first_choice, last_sightings, of_the_living
 from reelrl.act.location.model.net import CrossEgoVideoLocationNet
 from reelrl.act.location.samples import Moments, SampleSettings
 from reelrl.act.location.weights import MAP, NET, READER
@@ -17,6 +17,9 @@ from tests.act.location.written_matches import HEIGHT, PLAN, WIDTH, write_matche
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from reelrl.act.location.answers import Answers
+    from reelrl.act.location.samples import Marks
 
 SAMPLES = SampleSettings(frames=2)
 PLACES = len(PLAN.places)
@@ -49,6 +52,19 @@ def test_who_is_on_the_screen_is_the_latest_sighting(tmp_path: Path) -> None:
     assert (seen["mates_now"].argmax(1) == own)[company].all()
     choices = watched.first_choices()
     assert all(choices["the net, by one view"][head] == 1 >= choices["chance"][head] for head in HEADS)
+
+
+def test_the_dead_are_not_asked(tmp_path: Path) -> None:
+    """The net refuses moments that nobody sees."""
+    moments = watched_match(tmp_path).moments
+    moments.present[1, 0] = False
+
+    def answer(some: Moments, views: Marks) -> Answers:
+        assert views.sum(1).tolist() == [1] * len(some)
+        return {"mates_now": np.ones((len(some), PLACES), np.float32)}
+
+    said = of_the_living(answer, moments, 0)["mates_now"]
+    assert said.any(1).tolist() == moments.present[:, 0].tolist()
 
 
 def test_a_picture_of_the_film_has_all_views_and_four_maps_of_their_height(tmp_path: Path) -> None:

@@ -112,9 +112,19 @@ def watch_match(folder: Path, seconds: float = SECONDS) -> WatchedMatch:
     def answer(some: Moments, views: Marks) -> Answers:
         return answers(net, clips, some, learned.pooling, views)
 
-    one = np.arange(moments.present.shape[1]) == WATCHER
-    by_one, by_all = answer(moments, moments.present & one), answer(moments, moments.present)
+    by_one, by_all = of_the_living(answer, moments, WATCHER), answer(moments, moments.present)
     return WatchedMatch(data, info, plan, moments, by_one, by_all, answer)
+
+
+def of_the_living(answer: Callable[[Moments, Marks], Answers], moments: Moments, watcher: int) -> Answers:
+    """What is said from one player's view alone; zeros while it is dead, for nobody can be asked then."""
+    alive = np.flatnonzero(moments.present[:, watcher])
+    some = moments.take(alive)
+    said = answer(some, some.present & (np.arange(some.present.shape[1]) == watcher))
+    whole = {head: np.zeros((len(moments), each.shape[1]), np.float32) for head, each in said.items()}
+    for head, each in said.items():
+        whole[head][alive] = each
+    return whole
 
 
 def _recorded(folder: Path, settings: RecordingSettings) -> MatchData:
@@ -176,8 +186,9 @@ def _section(choices: dict[str, dict[str, float]], size: tuple[int, int], views:
             ["first choice of", "a mate is there", "an enemy is there"],
             rows,
             f"Of all rooms the surest one, in one match that no net has learned from: {views} moments and views. The "
-            "last one on that screen is known by the game's ground truth; the net has pixels alone, and knows less. "
+            "last one on that screen is known by the game's ground truth; the net has pixels alone. "
             "One match proves little: reel evaluate location takes many.",
+            wrap=True,
         ),
         code(
             "reel demo --only locate --again\n"
