@@ -189,6 +189,8 @@ def test_impossible_fits_are_refused() -> None:
         FitSettings(objective="psnr")
     with pytest.raises(ConfigError, match="at least 1, 1, 4, 0 and 1"):
         FitSettings(population=1)
+    with pytest.raises(ConfigError, match="spread = 0"):
+        FitSettings(spread=0)
     with pytest.raises(ConfigError, match="no clips"):
         fit([], QUICK)
 

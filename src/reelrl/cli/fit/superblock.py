@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qps", default="30,36,42,48", help="each window takes two of them (default 30,36,42,48)")
     parser.add_argument("--population", type=int, default=8, metavar="N", help="policies per generation (default 8)")
     parser.add_argument("--generations", type=int, default=6, metavar="N", help="default 6")
+    parser.add_argument("--spread", type=float, default=0.3, metavar="S", help="of weights at first (default 0.3)")
     parser.add_argument("--reach", type=int, default=3, metavar="QP", help="largest offset (default 3; aom takes 24)")
     options.add_workers(parser)
     options.add_seed(parser)
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         qps=options.numbers("--qps", args.qps),
         population=args.population,
         generations=args.generations,
+        spread=args.spread,
         reach=args.reach,
         seed=args.seed,
     )

@@ -41,7 +41,7 @@ FORMAT = "reelrl-superblock-map-1"
 _REFERENCE_QP = 40
 _WEIGHED = ("variance", "gradient", "motion", "residual")  # more inputs fit the clips' luck, not the next clip
 _IN_STILLS = 2  # of them: nothing moves in one frame
-_FIRST_WEIGHT, _FIRST_SPREAD = 0.5, 0.3
+_FIRST_WEIGHT = 0.5
 _RIDGE = 0.3  # percent of bits that a weight of 1 must earn: of two maps alike, the calmer one
 
 
@@ -156,6 +156,7 @@ class FitSettings:
     reach           largest offset in QP steps
     qps             each window is encoded at two of them, the windows taking turns
     population      policies tried in each generation
+    spread          first deviation of weights, where the best single feature begins at 0.5
     """
 
     objective: str = "weighted:moving"
@@ -164,6 +165,7 @@ class FitSettings:
     qps: tuple[int, ...] = (30, 36, 42, 48)
     population: int = 8
     generations: int = 8
+    spread: float = 0.3
     reach: int = MAX_OFFSET
     seed: int = 0
     encoder: EncoderSettings = field(default_factory=lambda: EncoderSettings(backend="aom"))
@@ -176,6 +178,8 @@ class FitSettings:
                 f"frames = {self.frames}, windows = {self.windows}, population = {self.population}, "
                 f"generations = {self.generations}, {len(self.qps)} QPs; at least 1, 1, 4, 0 and 1"
             )
+        if not 0 < self.spread < math.inf:
+            raise ConfigError(f"spread = {self.spread}; use a number above 0, such as 0.3")
 
     @property
     def importance(self) -> str | None:
@@ -257,7 +261,7 @@ def fit(
         return penalised
 
     start = min(_singles(settings), key=cost)
-    evolve(cost, start, _FIRST_SPREAD, settings.population, settings.generations, settings.seed)
+    evolve(cost, start, settings.spread, settings.population, settings.generations, settings.seed)
     facts = {"fitted_percent": round(best[0], 3), "policies_tried": tried, "encodes": (tried + 16) * len(fitting)}
     return _checked(policy_of(best[1], settings), clips, settings, everywhere, facts)
 
