@@ -57,6 +57,14 @@ def test_a_run_says_how_it_ended_how_far_it_came_and_how_well(
     assert [each["state"] for each in listed(run_root, capsys)] == ["done", "done", "failed"]
 
 
+def test_what_comes_next_is_a_run_that_can_be_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judged = saved(tmp_path, 1, "done")
+    with Run.create(tmp_path, AbrTraining(), stage="frame-reader", name="reader", seed=0, tensorboard=False):
+        pass
+    assert main(["runs", str(tmp_path)]) == 0
+    assert f"reel evaluate {judged}" in capsys.readouterr().out
+
+
 def saved(root: Path, steps: int, ended: str | None) -> Path:
     """A run with so many checkpoints."""
     with Run.create(root, AbrTraining(), stage="abr", name="abr-ppo", seed=0, tensorboard=False) as run:

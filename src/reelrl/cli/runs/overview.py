@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from reelrl.runs.overview import DAMAGED, overviews
+    from reelrl.runs.stages import STAGES
 
     found = overviews(args.folder)
     if args.json:
@@ -41,7 +42,8 @@ def run(args: argparse.Namespace) -> None:
     for each in found:
         if each.state == DAMAGED:
             output.line("note", each.folder, each.problem)
-    newest = max((each for each in found if each.state != DAMAGED), key=lambda each: each.created, default=None)
+    judged = [each for each in found if each.state != DAMAGED and each.stage in STAGES and STAGES[each.stage].evaluate]
+    newest = max(judged, key=lambda each: each.created, default=None)
     if newest:
         output.next_command(f"reel evaluate {newest.folder}")
 
