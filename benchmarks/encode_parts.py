@@ -4,17 +4,20 @@
     python benchmarks/encode_parts.py memory [--minutes 1 60]                peak of all processes together
 
 Each encode is the command in a process of its own, with a cache of its own that starts empty. CPU is that of the
-process and all it started. `workers` takes the best of interleaved repeats. What CPU, rate and quality are against a
+process and all it started. `workers` takes the best of interleaved repeats, one worker on one core (alone on two, a
+worker's encoder and its reader would share them). What CPU, rate and quality are against a
 plain encode: encode_at_size.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import av
 from _command_cost import CommandCost, load, reel_encode
@@ -22,6 +25,9 @@ from _command_cost import CommandCost, load, reel_encode
 from reelrl.content.clip import concatenate
 from reelrl.content.generated.clips import generated_clip
 from reelrl.content.write.video import write_video
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STYLES = ("street", "talk", "pan", "screen")
 HOUR_SIZE, HOUR_FPS = (128, 72), 15  # an hour in some minutes
@@ -31,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=("workers", "memory"), default="workers")
     parser.add_argument("--file", help="of workers: a video of half a minute or more (default: one is made, 640x360)")
-    parser.add_argument("--seconds", type=int, default=72, help="of the one that is made")
+    parser.add_argument("--seconds", type=int, default=144, help="of the one that is made")
     parser.add_argument("--preset", type=int, default=8)
     parser.add_argument("--minutes", type=float, nargs="+", default=[1, 60])
     parser.add_argument("--repeats", type=int, default=2)
@@ -48,7 +54,8 @@ def workers(folder: Path, args: argparse.Namespace) -> None:
         for number, found in runs.items():
             output = folder / f"{number}.ivf"
             options = ("--preset", str(args.preset), "--workers", str(number))
-            found.append(reel_encode(folder, source, output, *options, kbps=400))
+            with _on_cores(number):
+                found.append(reel_encode(folder, source, output, *options, kbps=400))
             streams.add(output.read_bytes())
             run = found[-1]
             print(
@@ -58,6 +65,17 @@ def workers(folder: Path, args: argparse.Namespace) -> None:
             )
     one, two = (min(run.wall_s for run in runs[number]) for number in (1, 2))
     print(f"two workers are {one / two:.2f} times as fast as one; {len(streams)} different files")
+
+
+@contextmanager
+def _on_cores(number: int) -> Iterator[None]:
+    """What is started inside has so many cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(sorted(before)[:number]))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def memory(folder: Path, args: argparse.Namespace) -> None:

@@ -33,8 +33,8 @@ FASTER, FASTEST = 2, 13
 
 _ABLE = 9  # the fastest preset that codes flat graphics and fast motion in about the bits of slower ones
 
-# Sample encodes of two mini-GOPs: one in so many frames of a short clip, up to three; one in so many of a long one.
-_SAMPLE_MINIGOPS, _SAMPLE_EVERY, _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES = 2, 150, 600, 24
+# Sample encodes of two mini-GOPs: one in so many frames, up to so many.
+_SAMPLE_MINIGOPS, _SAMPLE_EVERY, _MOST_SAMPLES = 2, 150, 24
 _FIRST_QP, _LEAST_STEP = 40, 5  # of the sample encodes
 _SHORT = 100  # frames: of so few a second sample would cost as much as a second probe
 # Octaves that clips take above what their samples say: behind a sample the encoder sees no more frames that would lean
@@ -181,6 +181,5 @@ class Prober:
 
 
 def _samples(frames: int) -> int:
-    """How many mini-GOPs of a clip are looked at."""
-    few = min(max(round(frames / _SAMPLE_EVERY), 1), 3)
-    return max(few, min(frames // _SAMPLE_EVERY_OF_LONG, _MOST_SAMPLES))
+    """How many places of a clip are looked at: a second probe of all that a poor guess asks for costs far more."""
+    return min(max(round(frames / _SAMPLE_EVERY), 1), _MOST_SAMPLES)
