@@ -52,9 +52,9 @@ def trials(folder: Path) -> list[dict[str, str]]:
 
 
 def test_a_sweep_leaves_its_table_and_the_best_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweep(tmp_path, trials=4) == 0
+    assert sweep(tmp_path, trials=3) == 0
     table = trials(tmp_path)
-    assert [row["state"] for row in table] == ["done"] * 4
+    assert [row["state"] for row in table] == ["done"] * 3
     best = max(table, key=lambda row: float(row["value"]))
     settings = config.named(AbrTraining(), tmp_path / "sweep" / "best.yaml")
     assert settings.ppo.learning_rate == pytest.approx(float(best["ppo.learning_rate"]))
@@ -64,17 +64,17 @@ def test_a_sweep_leaves_its_table_and_the_best_settings(tmp_path: Path, capsys: 
     assert run.settings(AbrTraining) == settings
     assert float(best["value"]) == figures_of(run.folder, "score")[-1][1]
     said = capsys.readouterr().out
-    assert said.count("trial ") == 4
-    assert "weighs" in said
+    assert said.count("trial ") == 3
     assert "ppo.learning_rate" in (tmp_path / "sweep" / "index.html").read_text()
     # Again, with more trials: only those are made. One that a killed driver left unfinished does not count.
     Sweep(tmp_path / "sweep", config.load(SweepPlan, tmp_path / "plan.yaml")).study.ask()
-    assert sweep(tmp_path, trials=5) == 0
+    assert sweep(tmp_path, trials=4) == 0
+    assert "weighs" in capsys.readouterr().out  # four trials are enough to tell
     again = trials(tmp_path)
-    assert again[:4] == table
-    assert [row["state"] for row in again[4:]] == ["failed", "done"]
-    assert len({row["ppo.learning_rate"] for row in again if row["state"] == "done"}) == 5  # none is drawn twice
-    assert sweep(tmp_path, trials=5, take="best") == 1  # another plan
+    assert again[:3] == table
+    assert [row["state"] for row in again[3:]] == ["failed", "done"]
+    assert len({row["ppo.learning_rate"] for row in again if row["state"] == "done"}) == 4  # none is drawn twice
+    assert sweep(tmp_path, trials=4, take="best") == 1  # another plan
     assert "holds a sweep with other settings" in capsys.readouterr().err
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 RECIPES = [f"generated:{style}?size=64x48&frames=12" for style in STYLES]
 RECIPES += ["atari:Pong?frames=5&scale=2&seed=9"]
-PLAYED = [pytest.param(f"atari:{game}?frames=12&fps=30", marks=pytest.mark.slow) for game in GAMES]
+PLAYED = [
+    pytest.param(f"atari:{game}?frames=12&fps=30", marks=pytest.mark.long if place else pytest.mark.slow)
+    for place, game in enumerate(GAMES)
+]
 FILES = ["y4m", "yuv", "mkv", "ivf"]
 
 

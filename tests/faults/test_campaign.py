@@ -65,7 +65,7 @@ def _write_outside(folder: Path) -> None:
         (_stumble, "fake: KeyError at .*: 'width'"),
         (lambda _: print("\ud800"), "fake: UnicodeEncodeError"),
         (_write_outside, "wrote outside its folder: open .*victim"),
-        (_eat, r"took \d+ MiB"),
+        pytest.param(_eat, r"took \d+ MiB", marks=pytest.mark.long),
     ],
 )
 def test_what_is_promised_is_checked(

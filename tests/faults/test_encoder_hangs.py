@@ -170,7 +170,7 @@ def test_other_sessions_go_on_beside_a_hanging_one(backend: str, gate: threading
             assert len(other.flush()) == 1
 
 
-@each_backend
+@pytest.mark.parametrize("backend", ["aom", pytest.param("svtav1", marks=pytest.mark.long)])
 def test_a_process_with_a_hanging_encoder_can_end(backend: str) -> None:
     code = f"""
     import threading
@@ -186,7 +186,7 @@ def test_a_process_with_a_hanging_encoder_can_end(backend: str) -> None:
     assert (done.returncode, done.stdout) == (0, "late\n"), done.stderr
 
 
-@each_backend
+@pytest.mark.parametrize("backend", ["aom", pytest.param("svtav1", marks=pytest.mark.long)])
 def test_a_process_that_forgets_to_close_ends_well(backend: str) -> None:
     code = f"""
     from reelrl.encode import EncoderSession
@@ -299,8 +299,8 @@ except KeyboardInterrupt:
     ("kind", "backend", "structure"),
     [
         ("EncoderSession", "svtav1", "random_access"),
-        ("EncoderSession", "aom", "low_delay"),
         ("WorkerSession", "svtav1", "low_delay"),
+        pytest.param("EncoderSession", "aom", "low_delay", marks=pytest.mark.long),
         pytest.param("EncoderSession", "svtav1", "low_delay", marks=pytest.mark.long),
         pytest.param("WorkerSession", "svtav1", "random_access", marks=pytest.mark.long),
         pytest.param("WorkerSession", "aom", "low_delay", marks=pytest.mark.long),

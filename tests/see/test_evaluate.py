@@ -201,6 +201,7 @@ def test_weights_that_cannot_be_judged_are_refused(trained: TrainedModel, tmp_pa
         replace(trained, seed=HELD_OUT_SEED)
 
 
+@pytest.mark.long
 def test_the_command_leaves_a_page_and_records(
     trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,7 +75,9 @@ def _same(ours: Tensor, theirs: Tensor, given: tuple[Tensor, ...]) -> None:
     "settings",
     [
         replace(SMALL, optimiser=OptimiserSettings(name="sgd")),
-        replace(PLACES, optimiser=OptimiserSettings(name="adamw", weight_decay=0.1)),
+        pytest.param(
+            replace(PLACES, optimiser=OptimiserSettings(name="adamw", weight_decay=0.1)), marks=pytest.mark.long
+        ),
     ],
 )
 def test_each_of_many_learns_what_it_would_learn_alone(settings: AutoEncoderSettings) -> None:

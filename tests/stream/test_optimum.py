@@ -73,7 +73,7 @@ def best_by_trying_everything(trace: Trace, ladder: Ladder, qoe: str, preset: st
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     trace=traces(),
     ladder=st.one_of(ladders(6, 3), ladders(5, 4), ladders(9, 2)),

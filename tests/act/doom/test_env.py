@@ -48,7 +48,7 @@ def pair() -> Iterator[Any]:
     env.close()
 
 
-@pytest.mark.parametrize("players", [1, 2, 4, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("players", [1, 2, *(pytest.param(number, marks=pytest.mark.long) for number in (4, 8))])
 def test_pettingzoo_finds_no_fault(players: int) -> None:
     env = coop_env(players, max_steps=40)
     parallel_api_test(env, num_cycles=60)
@@ -58,7 +58,7 @@ def test_pettingzoo_finds_no_fault(players: int) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("players", [1, 2])
+@pytest.mark.parametrize("players", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_pettingzoo_finds_seeds_respected(players: int) -> None:
     parallel_seed_test(lambda: coop_env(players), num_cycles=30)
 

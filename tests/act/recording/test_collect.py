@@ -174,6 +174,7 @@ def test_a_clip_is_decoded_from_the_nearest_key_frame(two: Path) -> None:
         assert video.decoded - before <= KEY_INTERVAL + 8
 
 
+@pytest.mark.long
 def test_only_what_is_missing_is_added_and_the_split_stays(own: Path) -> None:
     before = (own / "matches/haunted_rooms-0000/labels.npz").stat()
     assert [each.entry.id for each in collect(own, 2)] == ["haunted_rooms-0001"]

@@ -138,7 +138,7 @@ def test_the_monitor_is_a_json_line_and_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variant", [pytest.param(name, marks=pytest.mark.long if name == "episodes-dqn" else ()) for name in VARIANTS]
+    "variant", [pytest.param(name, marks=() if name in ("ppo", "features") else pytest.mark.long) for name in VARIANTS]
 )
 def test_ctrl_c_saves_and_a_resumed_run_goes_on_to_the_same_bytes(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reelrl.content.clip import Clip
 
 SIZE = (176, 144)
-TARGETS = [60.0, 200.0]
+TARGETS = [60.0, pytest.param(200.0, marks=pytest.mark.long)]
 VBR = [("svtav1", "random_access"), ("aom", "low_delay")]
 each_vbr = pytest.mark.parametrize(("backend", "structure"), VBR)
 each_backend = pytest.mark.parametrize("backend", BACKENDS)

@@ -40,7 +40,9 @@ def alone(backend: str) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("kind", [gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv])
+@pytest.mark.parametrize(
+    "kind", [gymnasium.vector.SyncVectorEnv, pytest.param(gymnasium.vector.AsyncVectorEnv, marks=pytest.mark.long)]
+)
 def test_gymnasium_vectors_equal_single_environments(backend: str, kind: Any) -> None:
     envs = kind(makers(backend))
     try:

@@ -210,6 +210,7 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert shares[10:] == sorted(shares[10:], reverse=True)
 
 
+@pytest.mark.long
 def test_two_commands_lead_from_matches_to_a_net(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def gain_db(run: MiniGopRun) -> float:
     return run.psnr_y - curve.psnr_at(run.bits)
 
 
+@pytest.mark.long
 def test_the_search_is_never_worse_than_what_it_begins_with() -> None:
     _, found = searched()
     alike = run_controller(prepared().source(kbps=KBPS), RateModel(0))
