@@ -76,11 +76,11 @@ def test_killed_with_all_its_processes_it_goes_on_where_it_stood(tmp_path: Path)
         stderr=subprocess.DEVNULL,
     )
     cache = tmp_path / "cache" / "minigop"
-    until(lambda: len(list(cache.glob("*.json"))) >= 3 or first.poll() is not None)
+    until(lambda: len(list(cache.glob("[!.]*.json"))) >= 3 or first.poll() is not None)
     first.kill()
     assert first.wait() == -9
     until(lambda: not processes_of(first.pid))
-    before = {path: path.stat().st_mtime_ns for path in cache.glob("*.json")}
+    before = {path: path.stat().st_mtime_ns for path in cache.glob("[!.]*.json")}
     again = [*command, "--jobs", "1", "--out", str(tmp_path / "again")]
     subprocess.run(again, env=environment, check=True, capture_output=True, timeout=HANG_S)
     assert len(before) >= 3
