@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from reelrl.encode.parts.coding import CodedPart
 
-FAR = 0.03
-"""Of the budget: so far off, a few parts are coded again."""
+FAR, FAR_OF_ONE = 0.03, 0.04
+"""Shares of the budget that the whole may be off by: beyond, a few parts are coded again. A file of one part may be
+further off, because all of it would be."""
 
 TIMES = 2
 """How often at the most."""
@@ -35,7 +36,7 @@ def to_code_again(coded: Iterable[CodedPart], budget_bits: float) -> tuple[list[
     parts = list(coded)
     off = sum(8 * part.size_bytes for part in parts) - budget_bits
     chosen: list[CodedPart] = []
-    if abs(off) <= FAR * budget_bits:
+    if abs(off) <= (FAR_OF_ONE if len(parts) == 1 else FAR) * budget_bits:
         return chosen, 1.0
     bits = 0
     for part in parts:
