@@ -64,6 +64,12 @@ def own_id(_: int) -> int:
     return os.getpid()
 
 
+def opencv_threads(_: int) -> int:
+    import cv2
+
+    return cv2.getNumThreads()
+
+
 @pytest.fixture(scope="module")
 def workers() -> Iterator[Executor]:
     with executor(2) as work:
@@ -170,6 +176,17 @@ def test_tasks_that_belong_together_go_to_one_worker_while_it_lives(tmp_path: Pa
 
 
 @posix
+@pytest.mark.parametrize(("setting", "threads"), [(None, 1), ("2", 2)])
+def test_a_worker_s_opencv_has_one_thread_unless_a_user_wants_more(
+    setting: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENCV_FOR_THREADS_NUM", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("OPENCV_FOR_THREADS_NUM", setting)
+    with executor(2) as work:
+        assert list(work.map(opencv_threads, range(2))) == [threads, threads]
+
+
 def test_a_killed_worker_is_an_error_in_words() -> None:
     with executor(2) as work:
         with pytest.raises(WorkerError, match=r"middle of a task \(exit status -9\).*fewer --workers") as caught:

@@ -13,7 +13,7 @@ from reelrl.file_trust import trusting_files
 from reelrl.parallel.machine_facts import machine_facts
 from reelrl.parallel.parcels import FileWanted, SentFile, unpacked
 from reelrl.parallel.place import WorkPlace, working_at
-from reelrl.parallel.task import close_what_is_left, done
+from reelrl.parallel.task import close_what_is_left, done, leave_other_cores_alone
 from reelrl.storage import cache
 from reelrl.storage.files import cache_dir, write_atomic
 from reelrl.storage.regular_files import own_path, read_regular
@@ -50,6 +50,7 @@ def do_task(
     """The answer of a task, for `task.answer_of`; or the path of a file that has to be sent first."""
     import ray
 
+    leave_other_cores_alone()
     with ExitStack() as stack:
         stack.enter_context(working_at(WorkPlace()))
         stack.enter_context(trusting_files(orders.trust))

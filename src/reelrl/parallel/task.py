@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import traceback
@@ -25,6 +26,11 @@ def done(unpack: Callable[[], tuple[Callable[[Any], Any], Any]], deadline_s: flo
         return pickle.dumps((record, None, ""), pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001  whoever asked raises it
         return pickle.dumps((None, _plain(error), traceback.format_exc()), pickle.HIGHEST_PROTOCOL)
+
+
+def leave_other_cores_alone() -> None:
+    """To be called before a worker's first task: OpenCV would start a thread per core, which spin while they wait."""
+    os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
 
 
 def close_at_end(close: Callable[[], None]) -> None:

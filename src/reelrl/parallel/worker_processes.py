@@ -19,7 +19,7 @@ from reelrl.errors import WorkerError
 from reelrl.file_trust import files_are_trusted, trusting_files
 from reelrl.parallel.executor import Executor, TaskOutcome, WaitingPlaces, WorkerNumbers
 from reelrl.parallel.place import WorkPlace, working_at
-from reelrl.parallel.task import DEADLINE_SIGNAL, answer_of, close_what_is_left, done
+from reelrl.parallel.task import DEADLINE_SIGNAL, answer_of, close_what_is_left, done, leave_other_cores_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -181,6 +181,7 @@ def _serve(connection: Connection, trust: bool, deadline_s: float | None) -> Non
     """The life of a worker."""
     signal.signal(signal.SIGTERM, _leave)
     _end_with_parent()
+    leave_other_cores_alone()
     # What a task of ours spreads further is done here: its parent has a worker for every core already.
     with working_at(WorkPlace()), trusting_files(trust), suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
