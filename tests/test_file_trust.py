@@ -324,7 +324,7 @@ def test_no_json_that_we_read_imports_anything(canary: Canary) -> None:
 
 
 def test_a_fitted_map_imports_nothing(canary: Canary) -> None:
-    from reelrl.encode.superblock.fit import FORMAT, MapPolicy
+    from reelrl.encode.superblock.map_policy import FORMAT, MapPolicy
     from tests.encode.makers import scene
 
     path = canary.folder / "map.yaml"

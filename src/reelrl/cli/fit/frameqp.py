@@ -90,8 +90,8 @@ def _evolved(
     import numpy as np
 
     from reelrl.cli.evaluate.minigop import chosen_clips
+    from reelrl.encode.evolution import Evolution, evolve
     from reelrl.encode.frameqp.controllers.evolved import INPUTS
-    from reelrl.encode.frameqp.evolution import Evolution, evolve
     from reelrl.encode.frameqp.fit import FrameLesson, mean_gains
     from reelrl.runs.interrupts import first_interrupt_asks
 

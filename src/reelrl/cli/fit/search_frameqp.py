@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from reelrl.cli.evaluate.minigop import chosen_clips
-    from reelrl.encode.frameqp.evolution import Evolution
+    from reelrl.encode.evolution import Evolution
     from reelrl.encode.frameqp.fit import FrameLesson
     from reelrl.encode.frameqp.search import SearchTask, search
     from reelrl.parallel import executor

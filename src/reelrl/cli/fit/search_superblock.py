@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.content.sources import open_clip
     from reelrl.encode import EncoderSettings, capabilities
     from reelrl.encode.clip_choice import split_clips
-    from reelrl.encode.superblock.fit import MapPolicy
+    from reelrl.encode.superblock.map_policy import MapPolicy
     from reelrl.encode.superblock.search import SearchSettings
     from reelrl.encode.superblock.search_clips import Task, means, searched
     from reelrl.parallel import executor

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.content.sources import open_clip
+from reelrl.encode.evolution import Evolution, evolve
 from reelrl.encode.frameqp.controllers.evolved import inputs
-from reelrl.encode.frameqp.evolution import Evolution, evolve
 from reelrl.encode.frameqp.fit import FrameLesson, FrameTrial, Gain, episode_of, gain_of
 from reelrl.errors import CheckpointError
 from reelrl.storage.plain_data import parse_object

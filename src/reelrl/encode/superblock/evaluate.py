@@ -21,8 +21,8 @@ from reelrl.encode.clip_choice import PRISTINE
 from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.settings import MAX_OFFSET, EncoderSettings
 from reelrl.encode.features import clip_features
-from reelrl.encode.superblock.fit import MapPolicy
 from reelrl.encode.superblock.learned import LearnedMap, load_map_controller
+from reelrl.encode.superblock.map_policy import MapPolicy
 from reelrl.encode.superblock.maps import ZERO_MAP
 from reelrl.encode.superblock.measure import CHEAP, Maps, Measured, measure
 from reelrl.encode.superblock.over_time import TIME_RULE, rule_shifts, shifted

@@ -1,6 +1,6 @@
 """Trained agents as controllers of superblock maps, loaded from the run folder without running its code.
 
-controller = load_map_controller("runs/0007")          # or a name, a .safetensors file, "my_pkg.mine:Policy"
+controller = load_map_controller("runs/0007")          # or a name, a .safetensors or .yaml file, "my_pkg.mine:Policy"
 env = SuperblockQpEnv(clip, **controller.env_options)
 observation, _ = env.reset(seed=0)
 controller.reset(0, env)
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reelrl.encode.superblock.map_policy import FittedMap
 from reelrl.encode.superblock.maps import action_of, map_inputs, map_of
 from reelrl.encode.superblock.over_time import TIME
 from reelrl.encode.superblock.states import Normalisation
@@ -106,6 +107,8 @@ def load_map_controller(name: str) -> Any:
 
     Arguments may follow in brackets: "variance-map(0.5)".
     """
+    if name.endswith(".yaml"):
+        return FittedMap(name)
     if names_a_file(MAP_CONTROLLERS, name):
         return LearnedMap(name)
     return make_controller(MAP_CONTROLLERS, name, foreign=True)

@@ -10,7 +10,8 @@ import numpy as np
 from reelrl.content.catalogue import split_of
 from reelrl.content.clip import Clip
 from reelrl.encode.clip_choice import PRISTINE
-from reelrl.encode.superblock.fit import Case, MapPolicy
+from reelrl.encode.superblock.fit import Case
+from reelrl.encode.superblock.map_policy import MapPolicy
 from reelrl.encode.superblock.measure import LocalCurve
 from reelrl.encode.superblock.search import SearchSettings, search, transfer
 from reelrl.errors import ConfigError
