@@ -24,7 +24,8 @@ from reelrl.content.generated.clips import generated_clip
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.minigop import evaluate as minigop
 from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan
-from reelrl.encode.superblock.evaluate import EncodePoint, MapContestant, SuperblockEvaluationPlan, encode_all
+from reelrl.encode.superblock.contestants import MapContestant
+from reelrl.encode.superblock.evaluate import EncodePoint, SuperblockEvaluationPlan, encode_all
 from reelrl.errors import ConfigError, WorkerError
 from reelrl.parallel import WorkPlace, executor, working_at
 from reelrl.parallel.machine_facts import cpu_features

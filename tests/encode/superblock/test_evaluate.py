@@ -11,7 +11,8 @@ from reelrl.cli.main import main
 from reelrl.cli.options import numbers
 from reelrl.encode.clip_choice import split_clips
 from reelrl.encode.superblock import measure
-from reelrl.encode.superblock.evaluate import MapContestant, SuperblockEvaluationPlan, encode_all, with_anchors
+from reelrl.encode.superblock.contestants import MapContestant
+from reelrl.encode.superblock.evaluate import SuperblockEvaluationPlan, encode_all, with_anchors
 from reelrl.encode.superblock.map_policy import MapPolicy
 from reelrl.encode.superblock.search_clips import means
 from reelrl.encode.superblock.summary import clip_results

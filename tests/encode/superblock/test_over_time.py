@@ -13,8 +13,9 @@ from reelrl.content.clip import concatenate
 from reelrl.content.generated.clips import generated_clip
 from reelrl.encode import EncoderSettings
 from reelrl.encode.features import clip_features
+from reelrl.encode.superblock.contestants import MapContestant
 from reelrl.encode.superblock.env import SuperblockQpEnv
-from reelrl.encode.superblock.evaluate import MapContestant, SuperblockEvaluationPlan, encode_all, with_anchors
+from reelrl.encode.superblock.evaluate import SuperblockEvaluationPlan, encode_all, with_anchors
 from reelrl.encode.superblock.maps import MAP_FEATURES
 from reelrl.encode.superblock.over_time import CUT_SHIFT, KEY_SHIFT, rule_shifts
 from reelrl.encode.superblock.summary import clip_results

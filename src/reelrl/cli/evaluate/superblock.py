@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
 
     from reelrl.content.clip import Clip
-    from reelrl.encode.superblock.evaluate import MapContestant
+    from reelrl.encode.superblock.contestants import MapContestant
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _contestants(args: argparse.Namespace) -> list[MapContestant]:
     from reelrl.encode import capabilities
-    from reelrl.encode.superblock.evaluate import HEURISTICS, MapContestant
+    from reelrl.encode.superblock.contestants import HEURISTICS, MapContestant
 
     default = [*HEURISTICS, *capabilities(args.backend).own_modes]
     return [MapContestant.parse(text) for text in bd_rates.contestants(args, default)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reelrl.encode.superblock.evaluate import NO_MAP
+from reelrl.encode.superblock.contestants import NO_MAP
 from reelrl.encode.superblock.over_time import TIME_RULE
 from reelrl.report import bd_page, page
 from reelrl.report.charts import Line

@@ -10,7 +10,8 @@ from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reelrl.encode.superblock.evaluate import EncodePoint, MapContestant
+    from reelrl.encode.superblock.contestants import MapContestant
+    from reelrl.encode.superblock.evaluate import EncodePoint
     from reelrl.report.interpolation import Method
 
 

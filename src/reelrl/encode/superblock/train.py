@@ -237,12 +237,10 @@ class SuperblockTrainer:
         yield from self.work.map(episode.play, tasks, name=lambda task: f"episode {task.number}")
 
     def _note(self, step: int, info: dict[str, Any]) -> None:
-        episode, record = info["episode"], info["record"]
-        figures = _against_baseline(episode["r"], record["totals"])
-        self.run.log_episode(
-            {"step": step, "reward": episode["r"], "length": episode["l"], "time_s": episode["t"], "record": record}
-        )
-        self.monitor.add(episode["r"], episode["l"], episode["t"])
+        (reward, length, time_s), record = (info["episode"][key] for key in "rlt"), info["record"]
+        figures = _against_baseline(reward, record["totals"])
+        self.run.log_episode({"step": step, "reward": reward, "length": length, "time_s": time_s, "record": record})
+        self.monitor.add(reward, length, time_s)
         self.report.episode(step, figures)
 
     def _evaluate(self) -> Figures:
