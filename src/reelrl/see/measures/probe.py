@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reelrl.content.feeds.atari_labels import PLACES, labelled_shots
-from reelrl.errors import ConfigError
 from reelrl.report.intervals import Interval
 from reelrl.runs.progress import Progress
 from reelrl.see.measures.baselines import shrunk
+from reelrl.see.measures.probe_frames import CHOOSE, FIT, TEST, split_frames
 from reelrl.see.measures.trained import BATCH, HELD_OUT_SEED, as_inputs
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ PCA_SIZE = 48
 
 SAME_SIZE = 39  # 39 x 39 x 3 = 4563 numbers, a few more than the embedding's 4495
 _SMALL = 27
-_FIT, _CHOOSE, _TEST = 0, 1, 2
-PARTS = (_FIT, _TEST, _FIT, _CHOOSE, _FIT, _FIT, _TEST, _FIT, _CHOOSE, _FIT)
 _EVERY = 8  # pictures: neighbours say nearly the same, and other episodes something else
 _DRAWS = 1000
 _COMPARED = (
@@ -92,8 +90,8 @@ def probe(trained: TrainedModel, count: int = 10_000) -> list[ProbeResult]:
     """R2 of every representation for every place of the model's game, fitted on `count` frames."""
     game = trained.source.removeprefix("ale:")
     data = describe(trained, count)
-    fit, choose, test = (int((data.part == which).sum()) for which in (_FIT, _CHOOSE, _TEST))
-    tested = data.part == _TEST
+    fit, choose, test = (int((data.part == which).sum()) for which in (FIT, CHOOSE, TEST))
+    tested = data.part == TEST
     spread = (data.places[tested] - data.places[tested].mean(dim=0)).square()
     results = []
     for name in list(data.features):
@@ -164,22 +162,15 @@ class LabelledFrame(NamedTuple):
 
 
 def labelled_frames(game: str, count: int) -> Iterator[LabelledFrame]:
-    """Pictures, places and parts until all are full; of ten episodes six are to fit, two to choose, two to test."""
-    left = {_FIT: count, _CHOOSE: count // 8, _TEST: count // 4}
-    if count < 80:
-        raise ConfigError(f"a probe fitted on {count} frames would be tested on {count // 4}; give 80 or more")
-    for number, (shot, places) in enumerate(labelled_shots(game, HELD_OUT_SEED)):
-        part = PARTS[shot.position.episode % len(PARTS)]
-        if number % _EVERY == 0 and left[part] and np.isfinite(places).all():
-            left[part] -= 1
-            yield LabelledFrame(shot.picture, places, part, shot.position.episode)
-            if not any(left.values()):
-                return
+    """Pictures, places and parts until all are full, of pictures that show all that is asked for."""
+    shots = labelled_shots(game, HELD_OUT_SEED)
+    for shot, places, part in split_frames(shots, count, _EVERY, lambda places: bool(np.isfinite(places).all())):
+        yield LabelledFrame(shot.picture, places, part, shot.position.episode)
 
 
 def ridge_errors(features: Tensor, places: Tensor, part: Tensor) -> list[tuple[float, Tensor]]:
     """Of each place the strength chosen, and the errors on the test part; features (N, numbers), places (N, labels)."""
-    fit, choose, test = (part == which for which in (_FIT, _CHOOSE, _TEST))
+    fit, choose, test = (part == which for which in (FIT, CHOOSE, TEST))
     centre, mean = features[fit].mean(dim=0), places[fit].mean(dim=0)
     known = (features[fit] - centre).double()  # the weakest ridge is far below the rounding of single precision
     few = len(known) < known.shape[1]  # then the same weights come cheaper from the space of frames
@@ -225,7 +216,7 @@ def unit_branch(branch: Tensor) -> Tensor:
 
 def pca(pixels: Tensor, components: int, part: Tensor) -> Tensor:
     """The first components of the fitting frames; pixels that never change have no part in any."""
-    known = pixels[part == _FIT]
+    known = pixels[part == FIT]
     lively = known.std(dim=0) > 1e-6
     known, centre = known[:, lively], known[:, lively].mean(dim=0)
     known = known - centre

@@ -24,7 +24,8 @@ from reelrl.errors import ConfigError
 from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
 from reelrl.see.measures.baselines import shrunk
-from reelrl.see.measures.probe import PARTS, PCA_SIZE, SAME_SIZE, pca, ridge_errors, unit_branch
+from reelrl.see.measures.probe import PCA_SIZE, SAME_SIZE, pca, ridge_errors, unit_branch
+from reelrl.see.measures.probe_frames import CHOOSE, FIT, TEST, split_frames
 from reelrl.see.measures.trained import HELD_OUT_SEED
 from reelrl.see.settings import AutoEncoderSettings
 
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
 LEAST_ENTROPY = 0.6  # nats
 EVERY = 4  # pictures: neighbours say nearly the same
 EPOCHS, BATCH, RATES, DECAY = 25, 256, (1e-3, 1e-2), 1e-2
-LEAST = 80
 _ENCODED = 32  # frames at once
-_FIT, _CHOOSE, _TEST = 0, 1, 2
 BASELINES = ("majority", "random CNN", "PCA", f"{SAME_SIZE}x{SAME_SIZE} pixels")
 
 
@@ -55,21 +54,13 @@ class StateFrames:
 
 def state_frames(game: str, count: int) -> StateFrames:
     """`count` frames to fit on, an eighth as many to choose by and a quarter to test on."""
-    if count < LEAST:
-        raise ConfigError(f"a probe fitted on {count} frames would be tested on {count // 4}; give {LEAST} or more")
-    left = {_FIT: count, _CHOOSE: count // 8, _TEST: count // 4}
     pictures, bytes_, parts = [], [], []
-    for number, (shot, state) in enumerate(state_shots(game, HELD_OUT_SEED)):
-        part = PARTS[shot.position.episode % len(PARTS)]
-        if number % EVERY == 0 and left[part]:
-            left[part] -= 1
-            pictures.append(shot.picture.copy())
-            bytes_.append(state)
-            parts.append(part)
-            if not any(left.values()):
-                break
+    for shot, state, part in split_frames(state_shots(game, HELD_OUT_SEED), count, EVERY):
+        pictures.append(shot.picture.copy())
+        bytes_.append(state)
+        parts.append(part)
     part_of, held = torch.tensor(parts), torch.from_numpy(np.stack(bytes_)).long()
-    fitted = held[part_of == _FIT]
+    fitted = held[part_of == FIT]
     lively = [i for i in range(held.shape[1]) if entropy(fitted[:, i]) >= LEAST_ENTROPY]
     if not lively:
         raise ConfigError(f"no label of {game} has {LEAST_ENTROPY} nats in {count} frames; give more frames")
@@ -114,10 +105,10 @@ def embedding(model: StreamingAutoEncoder, frames: StateFrames, device: str) -> 
 
 def probe_state(features: Tensor | None, frames: StateFrames, seed: int = 0) -> list[dict[str, Any]]:
     """F1 of each label, and the R2 of a ridge on the bytes of places; without features, of the most frequent class."""
-    test = (frames.part == _TEST).cpu()
+    test = (frames.part == TEST).cpu()
     truth = frames.classes[test]
     if features is None:
-        common = frames.classes[frames.part == _FIT].mode(dim=0).values
+        common = frames.classes[frames.part == FIT].mode(dim=0).values
         guessed, r2 = common.expand_as(truth), [0.0] * truth.shape[1]
     else:
         guessed = fit_classes(features, frames.classes, frames.part, seed)
@@ -135,7 +126,7 @@ def probe_state(features: Tensor | None, frames: StateFrames, seed: int = 0) -> 
 
 def _r2(features: Tensor, frames: StateFrames) -> list[float]:
     values, part = frames.values.double().to(features.device), frames.part.to(features.device)
-    truth = values[part == _TEST]
+    truth = values[part == TEST]
     spread = (truth - truth.mean(dim=0)).square().sum(dim=0).clamp(min=1e-12)
     errors = [float(wrong.square().sum()) for _, wrong in ridge_errors(features, values, part)]
     return [1 - error / float(each) for error, each in zip(errors, spread, strict=True)]
@@ -144,7 +135,7 @@ def _r2(features: Tensor, frames: StateFrames) -> list[float]:
 def fit_classes(features: Tensor, classes: Tensor, part: Tensor, seed: int = 0) -> Tensor:
     """The classes that linear layers give the test frames, (tests, labels); all layers are fitted at once."""
     device = features.device
-    fit, choose, test = (part.to(device) == which for which in (_FIT, _CHOOSE, _TEST))
+    fit, choose, test = (part.to(device) == which for which in (FIT, CHOOSE, TEST))
     centre = features[fit].mean(dim=0)
     scale = (features[fit] - centre).square().mean().sqrt()  # one for all: what varies little says little
     known, chosen, tested = ((features[which].float() - centre) / scale for which in (fit, choose, test))
@@ -194,8 +185,8 @@ def weighted_f1(guessed: Tensor, truth: Tensor) -> float:
     """The mean F1 of the classes in `truth`, weighted by how often each is there."""
     most = int(torch.maximum(guessed.max(), truth.max())) + 1
     right = torch.bincount(truth[guessed == truth], minlength=most).double()
-    told, there = (torch.bincount(each, minlength=most).double() for each in (guessed, truth))
-    f1 = 2 * right / (told + there).clamp(min=1)
+    said, there = (torch.bincount(each, minlength=most).double() for each in (guessed, truth))
+    f1 = 2 * right / (said + there).clamp(min=1)
     return float((f1 * there).sum() / there.sum())
 
 
