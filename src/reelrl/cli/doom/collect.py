@@ -21,7 +21,9 @@ from reelrl.runs.progress import Progress
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+    from reelrl.act.recording.collect import Collected
     from reelrl.act.recording.manifest import RecordingSettings
 
 
@@ -64,12 +66,12 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
     from contextlib import closing
 
     from reelrl.act.doom.scenarios import find as scenario
-    from reelrl.act.recording.collect import Collection, describe
+    from reelrl.act.recording.collect import Collection
     from reelrl.cli.main import DONE, INTERRUPTED
     from reelrl.parallel import executor
     from reelrl.runs.interrupts import first_interrupt_asks
 
-    # Wrong usage is told before a folder is made.
+    # Wrong usage is refused before a folder is made.
     settings.match(args.map)
     scenario.require(args.map)
     start_s = time.monotonic()
@@ -96,19 +98,7 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
         seconds = time.monotonic() - start_s
         left = len(collection.missing(args.map, args.matches))
     if collected:
-        rows = sum(each.entry.frames for each in collected)
-        size = sum(facts.bytes for each in collected for facts in each.entry.files.values())
-        output.line(
-            "done",
-            f"{len(collected)} matches",
-            f"{rows} moments x {settings.players} views",
-            f"{size / 1e6:.1f} MB",
-            f"{seconds:.0f} s",
-            f"{rows * settings.skip / seconds:.0f} tics/s",
-            f"{len(collected) / seconds * 60:.1f} matches/min",
-        )
-        for word, values in describe(collected[0].plan, [each.labels for each in collected]).items():
-            output.line("seen", word, values)
+        _show(collected, settings, seconds)
     if args.json:
         made = [{"id": each.entry.id, "split": each.entry.split, "rows": each.entry.frames} for each in collected]
         output.as_json({"data": args.output, "matches": made, "missing": left, "seconds": seconds})
@@ -117,6 +107,24 @@ def _collect(args: argparse.Namespace, settings: RecordingSettings) -> int:
         return INTERRUPTED
     output.next_command(f"reel collect doom --check {args.output}")
     return DONE
+
+
+def _show(collected: Sequence[Collected], settings: RecordingSettings, seconds: float) -> None:
+    from reelrl.act.recording.collect import describe
+
+    rows = sum(each.entry.frames for each in collected)
+    size = sum(facts.bytes for each in collected for facts in each.entry.files.values())
+    output.line(
+        "done",
+        f"{len(collected)} matches",
+        f"{rows} moments x {settings.players} views",
+        f"{size / 1e6:.1f} MB",
+        f"{seconds:.0f} s",
+        f"{rows * settings.skip / seconds:.0f} tics/s",
+        f"{len(collected) / seconds * 60:.1f} matches/min",
+    )
+    for word, values in describe(collected[0].plan, [each.labels for each in collected]).items():
+        output.line("seen", word, values)
 
 
 def _check(args: argparse.Namespace) -> int:

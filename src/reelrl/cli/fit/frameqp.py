@@ -4,9 +4,9 @@ reel fit frameqp -o shape.json                               on clips of the tra
 reel fit frameqp --imitate searched.json -o imitated.json    what `reel search frameqp` found, as a rule
 reel evaluate frameqp --controllers shape.json
 
-What counts is the bits saved over `rate-model` at equal quality: by the mean of PSNRs or the PSNR of the mean error,
-the lesser of both.
-Every candidate codes every clip at every rate once: 96 candidates on 8 clips at 2 rates are 1,536 encodes.
+What counts is the bits saved over `rate-model` at equal quality: by the mean of PSNRs or by the PSNR of the mean error,
+whichever saves less. Every candidate codes every clip at every rate once: 96 candidates on 8 clips at 2 rates are 1,536
+encodes.
 Ctrl+C ends after the generation under way and saves the best rule so far.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
+from reelrl.cli.fit import frame_lessons
 from reelrl.errors import ConfigError
 from reelrl.storage.files import refuse_overwriting, writable_folder
 
@@ -38,15 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", required=True, metavar="FILE", help="where the rule goes (.json)")
     add("--imitate", metavar="FILE", help="results of `reel search frameqp`: no evolution, the nearest linear rule")
-    add("--clips", nargs="+", metavar="CLIP", help="default: every clip of --split")
-    add("--split", default="train", help="train (default), test or all")
-    add("--frames", type=int, default=64, metavar="N", help="of each clip (default 64)")
-    add("--qps", default="34,46", help="of constant quality, whose rates are met (default 34,46)")
+    frame_lessons.add_arguments(parser, seconds="begin no generation later")
     add("--generations", type=int, default=12, metavar="N", help="default 12")
     add("--candidates", type=int, default=8, metavar="N", help="of a generation (default 8)")
-    add(
-        "--seconds", type=float, default=float("inf"), metavar="S", help="begin no generation later (default: no limit)"
-    )
     options.add_workers(parser)
     options.add_seed(parser)
     options.add_json(parser)
@@ -89,15 +84,13 @@ def _evolved(
 
     import numpy as np
 
-    from reelrl.cli.evaluate.minigop import chosen_clips
     from reelrl.encode.evolution import Evolution, evolve
     from reelrl.encode.frameqp.controllers.evolved import INPUTS
     from reelrl.encode.frameqp.fit import FrameLesson, mean_gains
     from reelrl.runs.interrupts import first_interrupt_asks
 
     plan = Evolution(generations=args.generations, candidates=args.candidates, seed=args.seed)
-    clips = chosen_clips(args)
-    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    clips = frame_lessons.clips_for(args, args.output)
     lessons = [FrameLesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
     until = time.monotonic() + args.seconds
 

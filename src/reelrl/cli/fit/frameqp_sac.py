@@ -13,12 +13,11 @@ import shlex
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
+from reelrl.cli.fit import frame_lessons
 from reelrl.errors import ConfigError
-from reelrl.storage.files import refuse_overwriting, writable_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -27,21 +26,16 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", required=True, metavar="FILE", help="where the agent goes (.safetensors)")
-    add("--clips", nargs="+", metavar="CLIP", help="default: every clip of --split")
-    add("--split", default="train", help="train (default), test or all")
-    add("--frames", type=int, default=64, metavar="N", help="of each clip (default 64)")
-    add("--qps", default="34,46", help="of constant quality, whose rates are met (default 34,46)")
+    frame_lessons.add_arguments(parser, seconds="begin no episode later")
     add("--episodes", type=int, default=400, metavar="N", help="default 400")
     add("--rollout", type=int, default=4, metavar="N", help="episodes that one policy plays, side by side (default 4)")
     add("--target-entropy", type=float, default=-1.5, metavar="NATS", help="of an action: its noise (default -1.5)")
-    add("--seconds", type=float, default=float("inf"), metavar="S", help="begin no episode later (default: no limit)")
     options.add_workers(parser, default=1)
     options.add_seed(parser)
     options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from reelrl.cli.evaluate.minigop import chosen_clips
     from reelrl.encode.frameqp.train import LEARNER, FrameTraining, train
     from reelrl.parallel import executor
     from reelrl.runs.interrupts import Interrupted, first_interrupt_asks
@@ -57,9 +51,7 @@ def run(args: argparse.Namespace) -> int:
         frames=args.frames,
         qps=options.numbers("--qps", args.qps),
     )
-    clips = chosen_clips(args)
-    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
-    writable_folder(Path(args.output).parent)  # before the episodes: they should not end at a folder that refuses them
+    clips = frame_lessons.clips_for(args, args.output)
     until, stopped = time.monotonic() + args.seconds, threading.Event()
 
     def go_on() -> bool:

@@ -1,4 +1,4 @@
-"""Search what the quantisers of frames can win over the rule on each clip at most, by evolution of frame's offsets.
+"""Search what the quantisers of frames can win over the rule on each clip at most, by evolution of frames' offsets.
 
 reel search frameqp --out searched.json --clips carphone_qcif 'generated:street?size=176x144'
 reel fit frameqp --imitate searched.json -o imitated.json
@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.storage.files import refuse_overwriting, writable_folder, write_atomic
+from reelrl.cli.fit import frame_lessons
+from reelrl.storage.files import write_atomic
 
 if TYPE_CHECKING:
     import argparse
@@ -27,29 +27,22 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", required=True, metavar="FILE", help="where the results go (.json)")
-    add("--clips", nargs="+", metavar="CLIP", help="default: every clip of --split")
-    add("--split", default="train", help="train (default), test or all")
-    add("--frames", type=int, default=64, metavar="N", help="of each clip (default 64)")
-    add("--qps", default="34,46", help="of constant quality, whose rates are met (default 34,46)")
+    frame_lessons.add_arguments(parser, seconds="for each clip and rate")
     add("--generations", type=int, default=40, metavar="N", help="default 40")
     add("--candidates", type=int, default=12, metavar="N", help="of a generation (default 12)")
-    add("--seconds", type=float, default=float("inf"), metavar="S", help="for each clip and rate (default: no limit)")
     options.add_workers(parser)
     options.add_seed(parser)
     options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from reelrl.cli.evaluate.minigop import chosen_clips
     from reelrl.encode.evolution import Evolution
     from reelrl.encode.frameqp.fit import FrameLesson
     from reelrl.encode.frameqp.search import SearchTask, search
     from reelrl.parallel import executor
 
     plan = Evolution(generations=args.generations, candidates=args.candidates, seed=args.seed)
-    clips = chosen_clips(args)
-    refuse_overwriting(args.out, *(file for clip in clips for file in clip.files))
-    writable_folder(Path(args.out).parent)  # before the encodes: they should not end at a folder that refuses them
+    clips = frame_lessons.clips_for(args, args.out)
     lessons = [FrameLesson(clip, args.frames, qp) for clip in clips for qp in options.numbers("--qps", args.qps)]
     rows = []
     with executor(args.jobs) as work:
