@@ -30,7 +30,7 @@ help:  ## show this list
 
 setup: $(READY)  ## make .venv and install everything, if that is not done yet
 
-demo: $(READY)  ## make a clip, encode it several ways, leave one page to look at
+demo: $(READY)  ## a tour in six parts: encode, stream, see and act, on one page to look at
 	@$(BIN)/reel demo
 
 # Types are checked beside the tests, and heard of only where something is wrong: the last line is that of the tests.

@@ -54,6 +54,10 @@ def test_every_command_can_explain_itself(name: str, capsys: pytest.CaptureFixtu
     assert f"usage: reel {name}" in capsys.readouterr().out
 
 
+def test_commands_are_in_alphabetical_order() -> None:
+    assert list(cli.COMMANDS) == sorted(cli.COMMANDS)
+
+
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
@@ -134,7 +138,10 @@ def test_wrong_usage_exits_2(
 ) -> None:
     calls = command("thing")
     assert cli.main(["thing", *arguments]) == 2
-    assert "usage: reel thing" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("error  ")
+    assert said.endswith("; reel thing --help lists the options\n")
+    assert said.count("\n") == 1
     assert calls == []
 
 

@@ -60,6 +60,7 @@ def test_a_curve_is_thinned_and_keeps_its_ends() -> None:
     assert curve(records, "absent") == []
 
 
-def test_what_is_no_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(tmp_path)]) == 1
+def test_what_is_no_run_is_told_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "page")]) == 1
     assert "no run at" in capsys.readouterr().err
+    assert not (tmp_path / "page").exists()

@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from reelrl import __version__
 from reelrl.errors import ReelError, missing_extra
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 # Words as typed -> module, what it does. A command may have two words ("train abr") and share the first with others.
 COMMANDS: dict[str, tuple[str, str]] = {
     "check doom": ("reelrl.cli.doom.check", "list what is wrong with the files of a Doom training"),
+    "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
     "collect doom": ("reelrl.cli.doom.collect", "record matches: what players see and where everybody is"),
     "compare atari": ("reelrl.cli.compare.atari", "race players that see in different ways, in the same games"),
     "compare autoencoder": ("reelrl.cli.compare.autoencoder", "race optimisers of the autoencoder on the same frames"),
     "compare doom": ("reelrl.cli.compare.doom", "train teams with and without the cross-ego term, and compare them"),
     "completion": ("reelrl.cli.completion", "print a script that lets a shell complete commands and options"),
-    "demo": ("reelrl.cli.demo", "make a clip, encode it several ways, leave one page to look at"),
+    "demo": ("reelrl.cli.demo", "a tour in six parts: encode, stream, see and act, on one page to look at"),
     "doctor": ("reelrl.cli.doctor", "check the encoders, packages and folders that reelrl needs"),
-    "encode": ("reelrl.cli.encode", "encode a video at a bitrate, the QP of each mini-GOP by a policy"),
+    "encode": ("reelrl.cli.encode", "encode a video at a bitrate, a quality or a size, as a policy decides"),
     "evaluate abr": ("reelrl.cli.evaluate.abr", "compare bitrate controllers on traces they have not seen"),
     "evaluate atari": ("reelrl.cli.evaluate.atari", "let trained players play beside chance, in the same episodes"),
     "evaluate autoencoder": ("reelrl.cli.evaluate.autoencoder", "measure an autoencoder in true bytes beside codecs"),
@@ -45,25 +46,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate location": ("reelrl.cli.evaluate.location", "compare nets that know where everybody is with baselines"),
     "evaluate minigop": ("reelrl.cli.evaluate.minigop", "compare bitrate control by mini-GOP with the encoder's own"),
     "evaluate superblock": ("reelrl.cli.evaluate.superblock", "compare superblock maps by BD-rate on clips unseen"),
+    "evaluate target": ("reelrl.cli.evaluate.target", "judge quality targets on sources unseen, beside two searchers"),
     "evaluate views": ("reelrl.cli.evaluate.views", "ask frozen encoders of views who is where, by share of labels"),
     "export abr": ("reelrl.cli.export.abr", "write a learned bitrate policy for players: an ES module and ONNX"),
-    "evaluate target": ("reelrl.cli.evaluate.target", "judge quality targets on sources unseen, beside two searchers"),
     "fit abr": ("reelrl.cli.fit.abr", "fit the net of a learned baseline of bitrate control"),
     "fit frameqp": ("reelrl.cli.fit.frameqp", "search how libaom's frames should differ under a bitrate"),
     "fit frameqp-sac": ("reelrl.cli.fit.frameqp_sac", "fit an agent that steers the quantiser of every frame, by SAC"),
     "fit live": ("reelrl.cli.fit.live", "fit the predictor of a frame's bits that live coding decides by"),
     "fit minigop": ("reelrl.cli.fit.minigop", "fit a rule that imitates the direct search of mini-GOP QPs"),
     "fit superblock": ("reelrl.cli.fit.superblock", "fit a map policy of a dozen weights to a quality metric"),
-    "search frameqp": ("reelrl.cli.fit.search_frameqp", "search what frames' quantisers can win on a clip at most"),
-    "search superblock": ("reelrl.cli.fit.search_superblock", "search what superblock maps can win on a clip at most"),
     "init doom": ("reelrl.cli.doom.init", "write the files of a Doom training, to edit"),
     "ladder": ("reelrl.cli.ladder", "encode a clip at several rates for streaming, with sizes and quality"),
-    "pretrain views": ("reelrl.cli.pretrain.views", "train an encoder of players' views without labels"),
     "play": ("reelrl.cli.play", "watch a ladder in a browser over a recorded network, a controller deciding"),
+    "pretrain views": ("reelrl.cli.pretrain.views", "train an encoder of players' views without labels"),
     "push": ("reelrl.cli.push", "share what a training learned on the Hugging Face Hub"),
     "report": ("reelrl.cli.report", "make one page about runs of any kind, side by side"),
     "runs": ("reelrl.cli.runs.overview", "list runs: what was trained, how far, how well, how large"),
     "runs clean": ("reelrl.cli.runs.clean", "remove what trainings left that nobody needs"),
+    "search frameqp": ("reelrl.cli.fit.search_frameqp", "search what frames' quantisers can win on a clip at most"),
+    "search superblock": ("reelrl.cli.fit.search_superblock", "search what superblock maps can win on a clip at most"),
     "sweep": ("reelrl.cli.sweep", "search the settings of a training, one trial after or beside another"),
     "traces": ("reelrl.cli.traces", "look at network traces, make new ones, convert them"),
     "train abr": ("reelrl.cli.train.abr", "train a bitrate controller for streaming"),
@@ -80,7 +81,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train target": ("reelrl.cli.train.target", "train the model that predicts which CRF gives a quality"),
     "watch atari": ("reelrl.cli.watch_atari", "watch a trained player play, as a film"),
     "watch doom": ("reelrl.cli.doom.watch", "watch a trained team play, as a film of all views"),
-    "clips": ("reelrl.cli.clips", "list the clips there are to work with"),
 }
 
 # What commands and options were called in version 0.1. They work for one version more, and say what to type instead.
@@ -92,6 +92,13 @@ ALIASES: dict[str, str] = {
 }
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Says what is wrong in one line; all options, which argparse would print before it, are a `--help` away."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USAGE, f"error  {message}; {self.prog} --help lists the options\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,7 +154,7 @@ def _dispatch(arguments: list[str]) -> int:
     from reelrl.parallel.place import working_at
 
     module = importlib.import_module(COMMANDS[command][0])
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=f"reel {command}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

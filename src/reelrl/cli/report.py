@@ -26,4 +26,4 @@ def run(args: argparse.Namespace) -> None:
     page = write_run_page(args.runs, args.output)
     if args.json:
         output.as_json({"page": page, "runs": args.runs})
-    output.line("page", page, f"{len(args.runs)} runs")
+    output.line("page", page, "1 run" if len(args.runs) == 1 else f"{len(args.runs)} runs")

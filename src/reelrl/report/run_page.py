@@ -33,9 +33,9 @@ MOST_PICTURES, MOST_FILMS = 4, 2
 
 def write_run_page(runs: Sequence[str | Path], folder: str | Path) -> Path:
     """Write index.html and the films into `folder`; returns the page."""
-    target = writable_folder(folder)
     folders = [RunFolder(run) for run in runs]
     listed = [overview(run.folder) for run in folders]
+    target = writable_folder(folder)  # not before the runs are known to be there: a wrong name leaves no folder
     body = [section("Side by side", _SIDE_BY_SIDE, _table(listed)), *_comparisons(folders, listed)]
     body += [_about(run, each, target) for run, each in zip(folders, listed, strict=True)]
     many = f"{len(runs)} runs" if len(runs) > 1 else listed[0].folder.name

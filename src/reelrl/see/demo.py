@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from reelrl.agents.devices import use_threads
 from reelrl.report.charts import Axis, Line, line_chart
 from reelrl.report.demo_part import DemoPart
 from reelrl.report.page import code, columns, figure, image, section
@@ -70,6 +71,7 @@ class WatchedGame(NamedTuple):
 
 
 def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has a game of its own, leaves no file
+    use_threads(1)  # two wait for each other where other programs work: 0.1 frames/s instead of 3
     watched = watch(SOURCE, SEED, FRAMES, SHOWN)
     last = watched.last()
     line = ["see", SOURCE, f"{FRAMES} frames", f"{last['psnr']:.1f} dB", f"mean frame {last['mean_frame_psnr']:.1f} dB"]

@@ -9,6 +9,7 @@ from reelrl.act.doom.saved_teams import open_team
 from reelrl.act.doom.scenarios import find as scenario
 from reelrl.act.doom.teams import BlindTeam, OracleTeam, RandomTeam, play
 from reelrl.act.doom.weights import SHIPPED
+from reelrl.agents.devices import use_threads
 from reelrl.content.write.film import write_film
 from reelrl.errors import ConfigError
 from reelrl.report.demo_part import DemoPart
@@ -36,6 +37,7 @@ _TRAINED = "the trained team"
 def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - plays matches of its own
     if not SHIPPED:
         raise ConfigError("no team ships with this version; train one: reel train doom --scenario gate --teach 60000")
+    use_threads(1)
     name = next(iter(SHIPPED))
     film = f"doom-{name}.mp4"
     saved = open_team(name)

@@ -27,6 +27,7 @@ from reelrl.act.recording.manifest import RecordingSettings
 from reelrl.act.recording.maps import MapPlan
 from reelrl.act.recording.reader import MatchData, Matches, MatchInfo
 from reelrl.act.video.encoder import VideoEncoderSettings
+from reelrl.agents.devices import use_threads
 from reelrl.content.write.film import write_film
 from reelrl.report.demo_part import DemoPart
 from reelrl.report.page import code, section, table, video
@@ -82,6 +83,7 @@ class WatchedMatch:
 
 
 def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - plays a match of its own
+    use_threads(1)
     watched = watch_match(folder / "match")
     rows = range(watched.moments.row[0], watched.info.frames)
     film = track(belief_pictures(watched, WATCHER, rows), "film", total=len(rows), unit="pictures")
