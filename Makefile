@@ -96,7 +96,7 @@ $(READY): constraints.txt pyproject.toml hatch_build.py
 	  found=$$($(PYTHON) --version 2>/dev/null || echo missing); \
 	  echo "error  $(PYTHON) is $$found; Python 3.11 to 3.13 is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(install_venv); }
-	@$(BIN)/python -c '' 2>/dev/null || { echo "setup  $(VENV) (some minutes, about 2 GB)"; $(PYTHON) -m venv --clear $(VENV); }
+	@$(BIN)/python -c '' 2>/dev/null || { echo "setup  $(VENV) (some minutes, 3 to 7 GB)"; $(PYTHON) -m venv --clear $(VENV); }
 	@echo "setup  torch"
 	@$(PIP) install -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	@echo "setup  reelrl and what it needs"
