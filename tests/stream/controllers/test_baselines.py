@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from reelrl.stream.data.traces import Trace
 from reelrl.stream.playback import load_bitrate_controller, play
 from reelrl.stream.simulator.env import ABREnv
 from reelrl.stream.simulator.vector_env import AbrVectorEnv
+from tests.stream.controllers.dashjs_twins import SlowDashJs, SlowL2a
 from tests.stream.controllers.sabre_twin import SabreBolaE
 from tests.stream.controllers.test_controllers import VIDEO, state
 from tests.stream.helpers import bumpy_ladder, data, links
@@ -36,6 +37,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 RATES = VIDEO.bitrates_kbps
+
+
+def decides_alike(ours: Callable[[], Any], twin_of: Callable[[list[float], float], Any], seed: int) -> None:
+    """Every decision of two sessions, on two ladders."""
+    trace = links(6, seed)[seed]
+    for ladder in (nominal_ladder(), nominal_ladder((400.0, 1000.0, 3000.0), 2.0, 60)):
+        video = ladder.video()
+        controller, twin = ours(), twin_of(ladder.bitrates_kbps.tolist(), video.chunk_s)
+        controller.reset(0, EpisodeInfo(video))
+        env = ABREnv(trace, ladder)
+        observation, info = env.reset()
+        ended, before_s = False, 0.0
+        while not ended:
+            twin.downloaded(env.last_bit_rate, observation, info, before_s)
+            rung = twin.rung()
+            assert controller.act(observation) == rung
+            before_s = env.buffer_size
+            observation, _, ended, _, info = env.step(rung)
 
 
 # What they measure
@@ -126,21 +145,7 @@ def test_bola_levels_have_the_constants_of_the_paper() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_bola_e_decides_like_its_slow_twin(seed: int) -> None:
-    trace = links(6, seed)[seed]
-    for ladder in (nominal_ladder(), nominal_ladder((400.0, 1000.0, 3000.0), 2.0, 60)):
-        episode = EpisodeInfo(ladder.video())
-        twin = SabreBolaE(ladder.bitrates_kbps.tolist(), ladder.video().chunk_s, 25.0)
-        ours = BolaE()
-        ours.reset(0, episode)
-        env = ABREnv(trace, ladder)
-        observation, info = env.reset()
-        ended, before_s = False, 0.0
-        while not ended:
-            twin.downloaded(env.last_bit_rate, observation, info, before_s)
-            rung = twin.rung()
-            assert ours.act(observation) == rung
-            before_s = env.buffer_size
-            observation, _, ended, _, info = env.step(rung)
+    decides_alike(BolaE, lambda rates, chunk_s: SabreBolaE(rates, chunk_s, 25.0), seed)
 
 
 def test_bola_e_starts_where_the_link_is_and_bola_at_the_bottom() -> None:
@@ -160,6 +165,11 @@ def test_the_insufficient_buffer_rule_holds_bola_e_back() -> None:
 
 
 # dash.js
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dashjs_decides_like_its_slow_twin(seed: int) -> None:
+    decides_alike(DashJs, SlowDashJs, seed)
 
 
 def test_dashjs_takes_what_nine_tenths_of_the_throughput_carry_while_the_buffer_is_short() -> None:
@@ -192,6 +202,11 @@ def test_a_rung_that_was_left_downwards_is_not_asked_for_again() -> None:
 
 
 # L2A
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_l2a_decides_like_its_slow_twin(seed: int) -> None:
+    decides_alike(L2a, SlowL2a, seed)
 
 
 @given(point=st.lists(st.floats(-50, 50), min_size=1, max_size=8))
