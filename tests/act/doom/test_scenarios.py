@@ -13,7 +13,7 @@ from tests.act.makers import ATTACK, NO_OP, coop_env, together
 
 pytestmark = pytest.mark.slow
 
-SCENARIOS = [name for name, module in find.OURS.items() if hasattr(module, "REWARDS")]
+SCENARIOS = [name for name, module in find.OURS.items() if hasattr(module, "REWARDS") and not hasattr(module, "SIDES")]
 
 
 def scenario_env(name: str, players: int = 2, **changes: Any) -> Any:

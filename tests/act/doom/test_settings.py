@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import vizdoom
 from hypothesis import given
-from hypothesis.strategies import floats
+from hypothesis.strategies import floats, integers, lists
 
 from reelrl.act import Rewards, VizDoomCoopParallelEnv, VZCoopConfig
-from reelrl.act.doom.env import team_reward
+from reelrl.act.doom.env import player_rewards, team_reward
 from reelrl.act.doom.scenarios import find as scenario
 from reelrl.act.doom.scenarios import nine_rooms, wad
 from reelrl.act.doom.shared_memory import COLUMN, FACTS
@@ -43,6 +43,9 @@ def test_text_and_enums_of_vizdoom_mean_the_same() -> None:
         ({"mode": "ASYNC_PLAYER"}, "need PLAYER"),
         ({"num_players": 9}, "num_players is 9; give a whole number from 1 to 8"),
         ({"num_players": True}, "num_players is True"),
+        ({"num_players": 3, "sides": 2}, "num_players is 3, which two sides cannot share; give an even number"),
+        ({"num_players": 1, "sides": 2}, "side B has no player; give 2 players or more"),
+        ({"num_players": 3, "sides": 3}, "sides is 3; give a whole number from 1 to 2"),
         ({"skip": 0}, "skip is 0"),
         ({"port": 70000}, "port is 70000"),
         ({"observation_size": (84, 0)}, "observation_size is"),
@@ -69,14 +72,14 @@ def test_wrong_arguments_are_explained(wrong: dict[str, Any], words: str) -> Non
 
 def test_our_map_has_a_start_for_every_player(tmp_path: Path) -> None:
     scenario.prepare("nine_rooms", tmp_path)
-    assert wad.player_starts(tmp_path / "nine_rooms.wad", "MAP01") == set(wad.PLAYER_STARTS)
+    assert wad.starts(tmp_path / "nine_rooms.wad", "MAP01") == set(wad.PLAYER_STARTS)
 
 
-@pytest.mark.parametrize(("name", "starts"), [("deadly_corridor", {1}), ("cig", set()), ("multi_deathmatch", None)])
+@pytest.mark.parametrize(("name", "starts"), [("deadly_corridor", {1}), ("cig", {11}), ("multi_deathmatch", None)])
 def test_starts_are_found_in_maps_of_other_formats(name: str, starts: set[int] | None) -> None:
     from pathlib import Path
 
-    found = wad.player_starts(Path(vizdoom.scenarios_path) / f"{name}.wad", "map01")
+    found = wad.starts(Path(vizdoom.scenarios_path) / f"{name}.wad", "map01")
     assert found == starts or (starts is None and found)
 
 
@@ -103,6 +106,22 @@ def test_scenarios_that_would_crash_the_engine_are_refused(tmp_path: Path, text:
         scenario.prepare(str(path), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "sides", "words"),
+    [
+        ("nine_rooms", 2, "map01 of nine_rooms.wad has no deathmatch starts for two sides"),
+        ("deadly_corridor", 2, "map01 of deadly_corridor.wad has no deathmatch starts for two sides"),
+        ("duel", 1, "duel.wad has no player starts for a co-operative game.*set sides to 2"),
+    ],
+)
+def test_scenarios_are_refused_where_these_sides_could_not_start(
+    tmp_path: Path, name: str, sides: int, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        scenario.prepare(name, tmp_path, sides)
+    scenario.prepare(name, tmp_path, 3 - sides)
+
+
 def test_an_unknown_scenario_is_told_with_its_neighbours(tmp_path: Path) -> None:
     with pytest.raises(ContentError, match="did you mean 'deadly_corridor'"):
         scenario.prepare("deadly_coridor", tmp_path)
@@ -112,7 +131,7 @@ def test_an_unknown_scenario_is_told_with_its_neighbours(tmp_path: Path) -> None
 def test_files_that_are_no_wad_are_told(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.wad").write_bytes(data)
     with pytest.raises(ContentError, match="WAD"):
-        wad.player_starts(tmp_path / "x.wad", "map01")
+        wad.starts(tmp_path / "x.wad", "map01")
 
 
 def test_lumps_survive_packing(tmp_path: Path) -> None:
@@ -138,3 +157,29 @@ def test_a_step_earns_the_weighted_sum_of_what_happened(**weights: float) -> Non
     expected = sum(weights[name] * count for name, count in counts.items())
     assert team_reward(before, after, Rewards(**weights), goal=True) == pytest.approx(expected)
     assert asdict(Rewards(**weights)) == weights
+
+
+counts = integers(-3, 9)
+
+
+@given(
+    frags=lists(counts, min_size=4, max_size=4), hits=lists(counts, min_size=4, max_size=4), kill=amounts, hit=amounts
+)
+def test_what_one_side_earns_the_other_loses(frags: list[int], hits: list[int], kill: float, hit: float) -> None:
+    config = VZCoopConfig(num_players=4, sides=2, rewards=Rewards(kill=kill, hit=hit, death=0, damage_taken=0))
+    before = np.zeros((4, len(FACTS)))
+    after = before.copy()
+    after[:, COLUMN["FRAGCOUNT"]], after[:, COLUMN["HITCOUNT"]] = frags, hits
+    after[:, COLUMN["KILLCOUNT"]] = 7  # of the level: nobody's
+    first, second, third, fourth = player_rewards(before, after, config, goal=True)
+    assert first == second == -third == -fourth
+    ahead = [sum(each[:2]) - sum(each[2:]) for each in (frags, hits)]
+    assert first == pytest.approx(kill * ahead[0] + hit * ahead[1])
+
+
+def test_of_one_side_everybody_earns_the_same() -> None:
+    before = np.zeros((5, 2, len(FACTS)))
+    after = before.copy()
+    after[3, :, COLUMN["KILLCOUNT"]] = 2
+    rewards = player_rewards(before, after, VZCoopConfig(), goal=False)
+    assert rewards.tolist() == [[0, 0], [0, 0], [0, 0], [2, 2], [0, 0]]

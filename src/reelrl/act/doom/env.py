@@ -34,29 +34,32 @@ if TYPE_CHECKING:
 
 ACTIONS = ("no-op", "forward", "turn left", "turn right", "strafe left", "strafe right", "attack", "use")
 
-# What a player may know beside its picture -> the fact it is. In a co-operative game all are of one team.
+# What a player may know beside its picture -> the fact it is; which side it is on is no fact of the engine's.
 AUX_FACTS: dict[str, str | None] = {
     "health": "HEALTH",
     "armor": "ARMOR",
     "ammo": "SELECTED_WEAPON_AMMO",
     "kills": "KILLCOUNT",
     "deaths": "DEATHCOUNT",
+    "frags": "FRAGCOUNT",
     "x": "POSITION_X",
     "y": "POSITION_Y",
     "angle": "ANGLE",
     "team_id": None,
 }
-_COUNTERS = ("KILLCOUNT", "DEATHCOUNT", "HITCOUNT", "DAMAGE_TAKEN")  # counted from the episode's start
+_COUNTERS = ("KILLCOUNT", "DEATHCOUNT", "FRAGCOUNT", "HITCOUNT", "DAMAGE_TAKEN")  # counted from the episode's start
 
 _IS_COUNTER = np.array([name in _COUNTERS for name in FACTS])
 
 # Counters, by the setting that weighs them. The engine counts kills for the level: every player has the team's.
 _OF_EACH = {"hit": "HITCOUNT", "death": "DEATHCOUNT", "damage_taken": "DAMAGE_TAKEN", "scenario": "TOTAL_REWARD"}
 _OF_ALL = {"kill": "KILLCOUNT"}
+# Of two sides: who killed whom is counted for each player.
+_OF_DUELLISTS = {"kill": "FRAGCOUNT", **_OF_EACH}
 
 
 class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
-    """A team in one match; every player is a process, and all of them advance together.
+    """A team in one match, or two sides against each other; every player is a process, and all advance together.
 
     ## Observation
     uint8 pixels (frames, 3, height, width), the newest frame last; the first is repeated at reset. With
@@ -67,7 +70,8 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
     Discrete: no-op, forward, turn left, turn right, strafe left, strafe right, attack, use.
 
     ## Reward
-    The team's, the same for everyone; `VZCoopConfig.rewards` weighs kills, hits, deaths, damage and the goal.
+    The team's, the same for everyone; `VZCoopConfig.rewards` weighs kills, hits, deaths, damage and the goal. With
+    two sides each side's, by its frags in the place of kills, less the other side's: what one earns the other loses.
 
     ## End
     Terminates for all when the level is done. Truncates for all after `max_steps` or at the scenario's time limit.
@@ -162,10 +166,10 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
         self._frames = np.concatenate([self._frames[:, 1:], self._match.pictures[:, None]], axis=1)
         terminated = outcome == GOAL_REACHED
         truncated = not terminated and (outcome != WENT_ON or self._steps == self.max_steps)
-        reward = float(team_reward(before, self._facts, self.cfg.rewards, goal=terminated))
+        rewards = player_rewards(before, self._facts, self.cfg, goal=terminated)
         answer = (
             self._observations(),
-            dict.fromkeys(self.agents, reward),
+            dict(zip(self.agents, rewards.tolist(), strict=True)),
             dict.fromkeys(self.agents, terminated),
             dict.fromkeys(self.agents, truncated),
             self._infos(),
@@ -219,7 +223,7 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
 
     def _aux(self, number: int, name: str) -> float:
         fact = AUX_FACTS[name]
-        return 0.0 if fact is None else self._fact(number, fact)
+        return float(number // self.cfg.team_size) if fact is None else self._fact(number, fact)
 
     def _fact(self, number: int, name: str) -> float:
         return float(self._counted[number, COLUMN[name]])
@@ -236,6 +240,7 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
             "alive": not self._fact(number, "DEAD"),
             "kills": int(self._fact(number, "KILLCOUNT")),
             "deaths": int(self._fact(number, "DEATHCOUNT")),
+            "frags": int(self._fact(number, "FRAGCOUNT")),
             "hits": int(self._fact(number, "HITCOUNT")),
             "damage_taken": self._fact(number, "DAMAGE_TAKEN"),
             "position": tuple(self._fact(number, f"POSITION_{axis}") for axis in "XYZ"),
@@ -252,6 +257,19 @@ class VizDoomCoopParallelEnv(ParallelEnv):  # type: ignore[misc]
                 f"an action for {', '.join(map(str, strange))}, who does not play; the players are {self.agents}"
             )
         return [_action(agent, actions[agent]) for agent in self.agents]
+
+
+def player_rewards(
+    before: NDArray[np.float64], after: NDArray[np.float64], config: VZCoopConfig, *, goal: Any
+) -> NDArray[np.float64]:
+    """(..., players): what each of them earns by the step between two (..., players, facts) tables."""
+    if config.sides == 1:
+        earned = team_reward(before, after, config.rewards, goal=goal)[..., None]
+        return np.broadcast_to(earned, before.shape[:-1])
+    gained = after - before
+    points = sum(getattr(config.rewards, name) * gained[..., COLUMN[fact]] for name, fact in _OF_DUELLISTS.items())
+    ahead = points[..., : config.team_size].sum(-1) - points[..., config.team_size :].sum(-1)
+    return np.repeat(np.stack([ahead, -ahead], -1), config.team_size, -1)
 
 
 def team_reward(

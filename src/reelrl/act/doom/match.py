@@ -147,7 +147,7 @@ def _meet(
     survey: Path | None,
 ) -> PlayerGroup:
     """Start all players and wait until they are in one game."""
-    path = scenario.prepare(config.config_path, folder)
+    path = scenario.prepare(config.config_path, folder, config.sides)
     engine = _engine_that_dies_with_its_player(folder)
     for attempt in range(_TRIES):
         if config.port is not None:
@@ -186,6 +186,7 @@ def _part(config: VZCoopConfig, index: int, seed: int, port: int, path: Path, fo
         window_visible=config.window_visible,
         console_enabled=config.console_enabled,
         ticrate=config.ticrate,
+        team_size=config.team_size if config.sides == 2 else None,
         last_tic=None if config.timelimit_minutes is None else round(config.timelimit_minutes * 60 * config.ticrate),
         sightings=False,
         own_colours=False,
@@ -205,6 +206,9 @@ def _game_args(config: VZCoopConfig, index: int, port: int) -> str:
     if index == 0:
         netmode = 1 if config.num_players <= 2 else 0
         words += ["-host", str(config.num_players), "-port", str(port), "-netmode", str(netmode)]
+        if config.sides == 2:  # whoever comes back does so far from the others
+            words += ["-deathmatch", "+sv_spawnfarthest", "1"]
+            words += ["+teamplay", "1"] if config.team_size > 1 else []
     else:
         words += ["-join", f"{config.host_ip}:{port}"]
     if config.window_visible:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from reelrl import seeding
-from reelrl.act.doom.env import since_start, team_reward
+from reelrl.act.doom.env import player_rewards, since_start
 from reelrl.act.doom.match import Match
 from reelrl.act.doom.player_process import GOAL_REACHED, WENT_ON
 from reelrl.act.doom.shared_memory import MatchMemory
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class StepEnds(NamedTuple):
-    """What a step brought to each of some matches."""
+    """What a step brought to each of some matches; rewards (matches, players)."""
 
     reward: NDArray[np.float64]
     terminated: NDArray[np.bool_]
@@ -93,7 +93,7 @@ class MatchBatch:
         over = np.array([outcome != WENT_ON for outcome in outcomes])
         if self.max_steps is not None:
             over |= self._steps[places] == self.max_steps
-        reward = team_reward(before, after, self.config.rewards, goal=terminated)
+        reward = player_rewards(before, after, self.config, goal=terminated)
         return StepEnds(reward, terminated, over & ~terminated)
 
     def new_episodes(self, places: Sequence[int], slot: int) -> None:

@@ -1,7 +1,8 @@
 """A rule that knows where everybody is: how well a scenario can be played.
 
 Each player goes for the intruder that takes the least turning, shoots when it is in line and no bystander stands before
-it, and walks towards one that a wall hides. Where the scenario has a gate, the first player works the switch.
+it, and walks towards one that a wall hides. Where the scenario has a gate, the first player works the switch. With two
+sides the intruders are the players of the other one.
 """
 
 from __future__ import annotations
@@ -11,25 +12,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reelrl.act.doom.env import ACTIONS
-from reelrl.act.doom.shared_memory import BYSTANDER, COLUMN, ENEMY, ENEMY_ON_SCREEN
+from reelrl.act.doom.shared_memory import BYSTANDER, COLUMN, ENEMY, ENEMY_ON_SCREEN, MATE_ON_SCREEN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NO_OP, FORWARD, LEFT, _RIGHT, _STRAFE_LEFT, _STRAFE_RIGHT, _ATTACK, _USE = range(len(ACTIONS))
-_X, _Y, _ANGLE = (COLUMN[name] for name in ("POSITION_X", "POSITION_Y", "ANGLE"))
+_X, _Y, _ANGLE, _DEAD = (COLUMN[name] for name in ("POSITION_X", "POSITION_Y", "ANGLE", "DEAD"))
 _AIM_UNITS, _BESIDE_UNITS = 21.0, 34.0  # from a figure's middle: met, surely missed
 _FAR_UNITS = 280.0  # a turn of one step may leave a figure that is farther on either side of the line
 _STUCK_UNITS, _SIDESTEPS = 4.0, 6
 _WALK_DEGREES = 12.0
 _SAME = 1.0
+_SAME_PLAYER = 32.0  # an engine shows other players where they were a tic ago
 
 
 class OracleRule:
     """The players of one match of a scenario."""
 
-    def __init__(self, players: int, scenario: str) -> None:
-        self._players = players
+    def __init__(self, players: int, scenario: str, sides: int = 1) -> None:
+        self._players, self._sides = players, sides
         self._gate = scenario == "gate"
         # Where nothing hides anybody, turning round finds somebody.
         self._turns = scenario == "bystanders"
@@ -44,27 +46,36 @@ class OracleRule:
     def act(self, facts: NDArray[np.float64], sightings: NDArray[np.float64]) -> list[int]:
         """What each player does, by (players, facts) and (players, rows, columns) of the match."""
         self._steps += 1
-        seen = sightings[0]
-        enemies, bystanders = (seen[seen[:, 0] == kind][:, 2:4] for kind in (ENEMY, BYSTANDER))
-        return [
-            self._one(player, facts[player], sightings[player], enemies, bystanders) for player in range(self._players)
-        ]
+        enemies, bystanders = (_places(sightings[0], kind) for kind in (ENEMY, BYSTANDER))
+        actions = []
+        for player in range(self._players):
+            shown = _places(sightings[player], ENEMY_ON_SCREEN)
+            if self._sides == 2:
+                enemies, shown = self._other_side(player, facts), _places(sightings[player], MATE_ON_SCREEN)
+            seen = _among(enemies, shown, _SAME if self._sides == 1 else _SAME_PLAYER)
+            actions.append(self._one(player, facts[player], enemies, seen, bystanders))
+        return actions
+
+    def _other_side(self, player: int, facts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Where the living of it are."""
+        half = self._players // 2
+        others = facts[half:] if player < half else facts[:half]
+        living: NDArray[np.float64] = others[others[:, _DEAD] == 0][:, [_X, _Y]]
+        return living
 
     def _one(
         self,
         player: int,
         facts: NDArray[np.float64],
-        sightings: NDArray[np.float64],
         enemies: NDArray[np.float64],
+        seen: NDArray[np.float64],
         bystanders: NDArray[np.float64],
     ) -> int:
         if self._gate and player == 0:
             return _USE if self._steps % 2 else _NO_OP
         here, angle = facts[[_X, _Y]], facts[_ANGLE]
-        shown = sightings[sightings[:, 0] == ENEMY_ON_SCREEN][:, 2:4]
-        seen = [each for each in enemies if len(shown) and np.abs(shown - each).max(1).min() < _SAME]
-        if seen:
-            return self._aim(here, angle, np.array(seen), bystanders)
+        if len(seen):
+            return self._aim(here, angle, seen, bystanders)
         if not len(enemies) or self._gate:
             return _NO_OP
         if self._turns:
@@ -102,6 +113,19 @@ class OracleRule:
             self._sidesteps[player] = _SIDESTEPS
         self._where[player] = here
         return FORWARD
+
+
+def _places(sightings: NDArray[np.float64], kind: int) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = sightings[sightings[:, 0] == kind][:, 2:4]
+    return found
+
+
+def _among(enemies: NDArray[np.float64], shown: NDArray[np.float64], near: float) -> NDArray[np.float64]:
+    """The enemies that are on the screen."""
+    if not len(enemies) or not len(shown):
+        return enemies[:0]
+    found: NDArray[np.float64] = enemies[np.abs(shown[None] - enemies[:, None]).max(-1).min(-1) < near]
+    return found
 
 
 def _bearing(here: NDArray[np.float64], angle: float, there: NDArray[np.float64]) -> float:

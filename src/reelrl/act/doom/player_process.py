@@ -74,6 +74,8 @@ class Part(NamedTuple):
     window_visible: bool
     console_enabled: bool
     ticrate: int
+    team_size: int | None
+    """Players of each of two sides."""
     own_colours: bool
     """Wear the colour set that has the player's number."""
     last_tic: int | None
@@ -135,6 +137,8 @@ class EngineDriver:
         self._sightings, self._sighting_rows = sightings, memory.sightings[part.match, number]
         self._slot = part.slot  # of the newest picture
         self._tic = self._game.get_episode_time()
+        if part.team_size:
+            self._game.send_game_command(f"team {number // part.team_size}")
         if part.own_colours:
             self._game.send_game_command(f"colorset {number}")
         if part.survey:

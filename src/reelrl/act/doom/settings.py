@@ -37,6 +37,9 @@ class VZCoopConfig:
     """A scenario of ours, one of ViZDoom's by name (`deadly_corridor`), or the path of a .cfg file."""
     num_players: int = 2
     """player_0 hosts."""
+    sides: int = 1
+    """1 is a team that plays together. 2 play against each other (`-deathmatch`): the first half of the players is side
+    A, the others are side B."""
     host_ip: str = "127.0.0.1"
     port: int | None = None
     """None finds a free one."""
@@ -69,6 +72,7 @@ class VZCoopConfig:
         if self.mode != "PLAYER":
             raise ConfigError(f"mode is {self.mode}; players who wait for each other every tic need PLAYER")
         _check_whole("num_players", self.num_players, 1, MOST_PLAYERS)
+        self._check_sides()
         _check_whole("skip", self.skip, 1, 100)
         _check_whole("ticrate", self.ticrate, 1, 10_000)
         if self.port is not None:
@@ -79,6 +83,18 @@ class VZCoopConfig:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ConfigError(f"{name} is {value}; give a number above 0")
+
+    def _check_sides(self) -> None:
+        _check_whole("sides", self.sides, 1, 2)
+        if self.num_players < self.sides:
+            raise ConfigError("sides is 2 and num_players 1, so side B has no player; give 2 players or more")
+        if self.num_players % self.sides:
+            raise ConfigError(f"num_players is {self.num_players}, which two sides cannot share; give an even number")
+
+    @property
+    def team_size(self) -> int:
+        """Players of each side."""
+        return self.num_players // self.sides
 
     @property
     def screen_size(self) -> tuple[int, int]:

@@ -28,8 +28,8 @@ _BODY_UNITS = 20.0  # from a player's middle to its side, and a little more
 class TeacherRule(OracleRule):
     """The players of one match of a scenario."""
 
-    def __init__(self, players: int, name: str) -> None:
-        super().__init__(players, name)
+    def __init__(self, players: int, name: str, sides: int = 1) -> None:
+        super().__init__(players, name, sides)
         floors = getattr(scenario.OURS.get(name), "floors", None)
         self._free = None if floors is None else free_cells(list(floors()))
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KEY = "doom-team"
 FILE = "team.safetensors"
+EARLIER_FILE = "earlier.safetensors"  # of two sides: the copy that plays the other one
 _ENCODERS = ("cnn", "residual-cnn", "video-transformer")
 _ENCODER, _HEAD = "eyes.encoders.0.", "heads.0."  # in the actor of a training
 

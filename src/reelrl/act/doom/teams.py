@@ -61,19 +61,37 @@ class BlindTeam:
         }
 
 
+class TwoSides:
+    """Side A and side B of a match, as one team of all players."""
+
+    def __init__(self, one: Team, other: Team) -> None:
+        self._one, self._other = one, other
+
+    def reset(self, seed: int) -> None:
+        self._one.reset(seed)
+        self._other.reset(seeding.seed_for(seed, "side B"))  # or both would draw alike
+
+    def act(self, observations: Mapping[str, Any]) -> dict[str, int]:
+        agents = list(observations)
+        half = len(agents) // 2
+        ours, theirs = ({agent: observations[agent] for agent in part} for part in (agents[:half], agents[half:]))
+        return {**self._one.act(ours), **self._other.act(theirs)}
+
+
 class OracleTeam:
-    """The rule that knows where everybody is, in an environment that was made with `sightings`."""
+    """The rule that knows where everybody is, in an environment that was made with `sightings`; a side, or a team."""
 
     def __init__(self, env: VizDoomCoopParallelEnv) -> None:
         self._env = env
-        self._rule = OracleRule(env.cfg.num_players, env.cfg.config_path)
+        self._rule = OracleRule(env.cfg.num_players, env.cfg.config_path, env.cfg.sides)
 
     def reset(self, seed: int) -> None:
         del seed
         self._rule.reset()
 
     def act(self, observations: Mapping[str, Any]) -> dict[str, int]:
-        return dict(zip(observations, self._rule.act(*self._env.ground_truth), strict=True))
+        actions = dict(zip(self._env.possible_agents, self._rule.act(*self._env.ground_truth), strict=True))
+        return {agent: actions[agent] for agent in observations}
 
 
 class AlteredViews:
@@ -93,7 +111,9 @@ class AlteredViews:
 
 @dataclass(frozen=True)
 class PlayedEpisode:
-    """How one went: the sum of the team's rewards, steps, and the last infos' counters summed over players."""
+    """How one went: the sum of the team's rewards, steps, and the last infos' counters summed over players. Of two
+    sides it is side A's, and its kills are frags.
+    """
 
     seed: int
     reward: float
@@ -112,10 +132,12 @@ def play(
     while env.agents:
         each_step()
         observations, rewards, _, _, infos = env.step(team.act(observations))
-        reward += float(np.mean(list(rewards.values())))
+        reward += float(np.mean(list(rewards.values())[: env.cfg.team_size]))
         steps += 1
-    kills = max(info["kills"] for info in infos.values())  # the engine counts them for the team
-    return PlayedEpisode(seed, reward, steps, kills, sum(info["deaths"] for info in infos.values()))
+    ours = list(infos.values())[: env.cfg.team_size]
+    # The engine counts kills for the team, and frags for each player.
+    kills = sum(info["frags"] for info in ours) if env.cfg.sides == 2 else max(info["kills"] for info in ours)
+    return PlayedEpisode(seed, reward, steps, kills, sum(info["deaths"] for info in ours))
 
 
 def _black(view: Any) -> Any:

@@ -70,7 +70,7 @@ def _check_task(findings: Findings, given: dict[str, Any] | None) -> None:
             findings.attempt("task", read_settings, DoomTaskConfig, {key: given[key]})
     with tempfile.TemporaryDirectory() as folder:
         name = str(given.get("config_path"))
-        findings.attempt("task", scenario.prepare, name, Path(folder))
+        findings.attempt("task", scenario.prepare, name, Path(folder), given.get("sides", 1))
 
 
 def _check_model(findings: Findings, part: str, given: dict[str, Any] | None) -> None:
@@ -153,7 +153,7 @@ def _specs(task: Any) -> dict[str, Any]:
     return {
         "observation": task.observation_spec(env),
         "action": task.action_spec(env),
-        "agents": task.settings.num_players,
+        "agents": task.settings.team_size,
     }
 
 

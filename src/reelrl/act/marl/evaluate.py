@@ -107,13 +107,18 @@ def play_match(task: MatchTask) -> PlayedEpisode:
 @cache
 def _team(name: str, greedy: bool) -> Team:
     """Loaded once per process: that takes longer than many a match."""
+    return make_team(name, greedy)
+
+
+def make_team(name: str, greedy: bool) -> Team:
+    """Chance or a blind rule by its name, or a trained team, with other views if its name ends so."""
     if name == CHANCE:
         return RandomTeam()
     if name in BLIND_RULES:
         return BlindTeam(name)
     for ending in (BLACK, SWAPPED):
         if name.endswith(ending):
-            return AlteredViews(_team(name.removesuffix(ending), greedy), ending[1:])
+            return AlteredViews(make_team(name.removesuffix(ending), greedy), ending[1:])
     return open_team(name).team(greedy=greedy)
 
 

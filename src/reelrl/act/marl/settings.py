@@ -82,6 +82,18 @@ class ImitationSettings:
         return max(0.0, 1 - step / until) if until else 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class SelfPlaySettings:
+    """Who plays side B where there are two: a copy of the actor as it was."""
+
+    renew: int = 10
+    """So many batches long it stays the same; then the newest actor is copied."""
+
+    def __post_init__(self) -> None:
+        if self.renew < 1:
+            raise ConfigError(f"self_play.renew is {self.renew}; give 1 or more batches, 10 if unsure")
+
+
 STRICT = CollectionSettings(beside=False, groups=1)
 
 
@@ -98,6 +110,7 @@ class DoomTraining:
     contrastive: ContrastiveTermSettings = field(default_factory=ContrastiveTermSettings)
     collection: CollectionSettings = field(default_factory=CollectionSettings)
     imitation: ImitationSettings = field(default_factory=ImitationSettings)
+    self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
 
 
 def load(
@@ -131,10 +144,10 @@ def require_trainable_encoder(settings: DoomTraining) -> None:
             f"{settings.algorithm_name} has no loss that a contrastive term can join; "
             f"use {' or '.join(WITH_OBJECTIVE)}, or leave the contrastive weight at 0"
         )
-    if settings.task.get("num_players") == 1:
+    if settings.task.get("num_players") == settings.task.get("sides", 1):
         raise ConfigError(
-            "a contrastive term compares teammates' views, and num_players is 1; "
-            "play with two or more, or leave the contrastive weight at 0"
+            f"a contrastive term compares teammates' views, and num_players is {settings.task['num_players']}; "
+            "play with two or more to a side, or leave the contrastive weight at 0"
         )
     encoder = read_encoder_settings(settings.actor.get("video_encoder_cfg"))
     if encoder.freeze_backbone:
@@ -162,6 +175,20 @@ def require_actor(settings: DoomTraining) -> None:
         )
 
 
+def require_self_play(settings: DoomTraining) -> None:
+    """Refuse two sides where nobody could play the other one."""
+    if settings.algorithm_name not in WITH_OBJECTIVE:
+        raise ConfigError(
+            f"{settings.algorithm_name} has no actor whose copy could play side B; "
+            f"use {' or '.join(WITH_OBJECTIVE)}, or set task.sides to 1"
+        )
+    if settings.collection.spread:
+        raise ConfigError(
+            "matches of two sides are no tasks: a task does not take the copy along that plays side B; "
+            "leave --spread, --workers and --ray out"
+        )
+
+
 def shared_frozen_encoder(settings: DoomTraining) -> dict[str, Any] | None:
     """The encoder that actor and critic both freeze, if it is the same one."""
     from reelrl.act.video.encoder import read_encoder_settings
@@ -185,10 +212,12 @@ def on_cpu(settings: DoomTraining) -> DoomTraining:
 
 
 def with_scenario(settings: DoomTraining, name: str) -> DoomTraining:
-    """The settings in another scenario, with the rewards that are meant for it, if it has any."""
-    scenario.require(name)
-    rewards = getattr(scenario.OURS.get(name), "REWARDS", None)
-    changes = {"config_path": name} | ({} if rewards is None else {"rewards": asdict(rewards)})
+    """The settings in another scenario, with the rewards and sides that are meant for it, if it has any."""
+    ours = scenario.OURS.get(name)
+    sides = getattr(ours, "SIDES", settings.task.get("sides", 1))
+    scenario.require(name, sides)
+    rewards = getattr(ours, "REWARDS", None)
+    changes = {"config_path": name, "sides": sides} | ({} if rewards is None else {"rewards": asdict(rewards)})
     return replace(settings, task={**settings.task, **changes})
 
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from reelrl import seeding
     from reelrl.act.doom.saved_teams import open_team
-    from reelrl.act.doom.teams import play
+    from reelrl.act.doom.teams import TwoSides, play
     from reelrl.agents.devices import use_device
     from reelrl.content.write.film import write_film
 
@@ -41,6 +41,8 @@ def run(args: argparse.Namespace) -> None:
     use_device("cpu")
     saved = open_team(args.run)
     team = saved.team(greedy=args.greedy)
+    if saved.task.get("sides", 1) == 2:  # against itself
+        team = TwoSides(team, saved.team(greedy=args.greedy))
     output.line("team", saved.name, f"step {saved.step}")
     episodes: list[dict[str, float]] = []
     pictures: list[NDArray] = []  # type: ignore[type-arg]

@@ -3,6 +3,7 @@
 reel evaluate doom runs/0007
 reel evaluate doom runs/0007 runs/0008 runs/0009 --episodes 20 --workers 4
 reel evaluate doom gate --ablations                   the team that ships, also with views that are not its own
+reel evaluate doom duel                               rules against rules, where two sides play; with runs, those too
 
 Every team plays the same seeds. Given several runs (seeds of one training), the trained team's figure is over all of
 their episodes. Intervals are 95 % bootstrap; the last column is the difference from chance on the same matches. Writes
@@ -22,6 +23,7 @@ from reelrl.storage.regular_files import own_path
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
     from reelrl.act.doom.saved_teams import SavedTeam
     from reelrl.report.intervals import Interval
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="runs of `reel train doom` in the same match, files of teams, or names of teams that ship",
+        help="runs of `reel train doom` in the same match, files of teams, names of teams that ship, or duel",
     )
     add("--episodes", type=int, default=10, metavar="N", help="matches for each team (default 10)")
     add("--ablations", action="store_true", help="also with black views, and with views swapped among the players")
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from reelrl.act.doom.saved_teams import open_team
+    from reelrl.act.marl.duels import is_two_sided, match_of
     from reelrl.act.marl.evaluate import BLACK, SWAPPED, baselines_of, play_all, summarise, write_records
     from reelrl.act.marl.page import write_page
     from reelrl.report.intervals import LEAST_MATCHES, TOO_FEW
@@ -54,11 +57,15 @@ def run(args: argparse.Namespace) -> None:
 
     if args.episodes < 1:
         raise ConfigError(f"--episodes {args.episodes}: give 1 or more")
-    runs = [open_team(name) for name in args.runs]  # now, not when its turn comes after many matches
-    tasks = [each.task for each in runs]
+    # Now, not when its turn comes after many matches; the scenario's name says which rules play.
+    runs = [open_team(name) for name in args.runs if not is_two_sided(name)]
+    tasks = [each.task for each in runs] + [match_of(name) for name in args.runs if is_two_sided(name) and not runs]
     if any(task != tasks[0] for task in tasks):
         raise ConfigError("these runs were trained in different matches; compare them one by one")
     folder = writable_folder(args.out)
+    if tasks[0].get("sides", 1) == 2:
+        _two_sides(args, folder, runs, tasks[0])
+        return
     trained = list(dict.fromkeys(each.name for each in runs))
     teams = [*baselines_of(tasks[0]["config_path"]), *trained]
     teams += [f"{each}{ending}" for each in trained for ending in ((BLACK, SWAPPED) if args.ablations else ())]
@@ -79,6 +86,31 @@ def run(args: argparse.Namespace) -> None:
     output.next_command(f"reel watch doom {runs[0].name} -o match.mp4")
 
 
+def _two_sides(args: argparse.Namespace, folder: Path, runs: Sequence[SavedTeam], task: dict[str, Any]) -> None:
+    """Pairs of sides in the place of teams."""
+    from reelrl.act.marl import duel_page, duels
+    from reelrl.act.marl.evaluate import BLACK
+    from reelrl.report.intervals import LEAST_MATCHES, TOO_FEW
+
+    trained = list(dict.fromkeys(each.name for each in runs))
+    blacked = [f"{each}{BLACK}" for each in trained] if args.ablations else []
+    pairs = duels.pairs(trained, blacked)
+    played = duels.play_all(task, pairs, args.episodes, args.seed, greedy=args.greedy, jobs=args.jobs)
+    rows = duels.summarise(played)
+    facts = _facts(args, runs, task)
+    duels.write_records(folder, played, rows, facts)
+    duel_page.write_page(own_path(folder / "index.html"), rows, facts)
+    if args.json:
+        output.as_json([row.record() for row in rows])
+        return
+    for row in rows:
+        output.line("pair", " against ".join(row.pair), f"ahead {duel_page.cell(row.ahead)}", f"frags {row.frags:.1f}")
+    if args.episodes < LEAST_MATCHES:
+        output.line("note", TOO_FEW)
+    output.line("page", folder / "index.html", "open it in a browser")
+    output.next_command(f"reel watch doom {trained[0]} -o match.mp4" if trained else "reel train doom --scenario duel")
+
+
 def _facts(args: argparse.Namespace, runs: Sequence[SavedTeam], task: dict[str, Any]) -> dict[str, Any]:
     return {
         "scenario": task["config_path"],
@@ -86,7 +118,7 @@ def _facts(args: argparse.Namespace, runs: Sequence[SavedTeam], task: dict[str, 
         "matches": args.episodes,
         "steps of a match, at most": task["max_steps"],
         "tics to an action": task["skip"],
-        "trained teams": ", ".join(f"{each.name} ({_origin(each)})" for each in runs),
+        "trained teams": ", ".join(f"{each.name} ({_origin(each)})" for each in runs) or "none",
         "actions": "the best" if args.greedy else "drawn",
         "seed": args.seed,
         "command": shlex.join(["reel", *sys.argv[1:]]),

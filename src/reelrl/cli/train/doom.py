@@ -5,6 +5,7 @@ reel train doom --algorithm ippo --steps 300000
 reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
 reel train doom --scenario bystanders --teach 60000       one must look; a rule that is told what is seen teaches
+reel train doom --scenario duel --teach 40000             two sides; an earlier copy of the actor plays side B
 reel train doom --strict                                  wait for the learner: every batch by the newest policy
 reel train doom --ray auto                                matches as tasks on a cluster, the learner here (--workers 4)
 reel train doom --contrastive-weight 1                    teammates' views of one moment pulled together, besides
@@ -189,6 +190,8 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
     taught = [f"taught for {spaced(experiment.imitation.steps)} steps"] if experiment.imitation.steps else []
     tasks = ["each a task"] if experiment.collection.spread else []
     output.line("collect", f"{matches} matches", *tasks, late if experiment.on_policy else "the learner waits", *taught)
+    if task.sides == 2:
+        output.line("against", "a copy of the actor", f"renewed every {experiment.self_play.renew} batches")
     if resumed:
         checkpoint = run_folder.resume()
         if checkpoint:
@@ -201,6 +204,7 @@ def _introduce(experiment: DoomExperiment, run_folder: Run, *, resumed: bool) ->
 FIGURES = {
     "return": "collection/reward/episode_reward_mean",
     "kills": "collection/player/info/kills",
+    "frags": "collection/player/info/frags",
     "evaluated": "eval/reward/episode_reward_mean",
 }
 
@@ -208,7 +212,9 @@ FIGURES = {
 def _report(experiment: DoomExperiment, report: training.Report) -> None:
     """A line per iteration, or the bar."""
     figures: dict[str, Any] = experiment.logger.figures
-    shown = {name: figures[key] for name, key in FIGURES.items() if key in figures}
+    sides = experiment.task.settings.sides
+    counted = "kills" if sides == 2 else "frags"  # the engine's count that means nothing here
+    shown = {name: figures[key] for name, key in FIGURES.items() if key in figures and name != counted}
     report.moved(experiment.total_frames, **shown)
     if report.by_lines:
         values = [f"{name} {value:.2f}" for name, value in shown.items()]

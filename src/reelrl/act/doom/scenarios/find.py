@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from reelrl.act.doom.scenarios import bystanders, cloister, gate, haunted_rooms, hiders, nine_rooms, wad
+from reelrl.act.doom.scenarios import bystanders, cloister, duel, gate, haunted_rooms, hiders, nine_rooms, wad
 from reelrl.errors import ConfigError, ContentError, MissingExtra
 from reelrl.file_trust import refuse_foreign
 from reelrl.names import did_you_mean
@@ -15,26 +16,28 @@ OURS = {
     "bystanders": bystanders,
     "hiders": hiders,
     "gate": gate,
+    "duel": duel,
     "haunted_rooms": haunted_rooms,
     "cloister": cloister,
 }
 
 
-def prepare(name: str, folder: Path) -> Path:
+def prepare(name: str, folder: Path, sides: int = 1) -> Path:
     """The .cfg file of a scenario, checked; one of ours is written to `folder` first."""
     if name in OURS:
         ours = OURS[name]
         (folder / f"{name}.wad").write_bytes(wad.pack(ours.lumps()))
         path = folder / f"{name}.cfg"
         path.write_text(ours.SETTINGS)
+        _check_starts(path, sides)
         return path
-    return _checked(name)
+    return _checked(name, sides)
 
 
-def require(name: str) -> None:
-    """Refuse a scenario that is not there or cannot be played by a team."""
-    if name not in OURS:
-        _checked(name)
+def require(name: str, sides: int = 1) -> None:
+    """Refuse a scenario that is not there or cannot be played by so many sides."""
+    with TemporaryDirectory() as folder:
+        prepare(name, Path(folder), sides)
 
 
 def absolute(name: str) -> str:
@@ -43,11 +46,11 @@ def absolute(name: str) -> str:
     return str(path.resolve()) if name not in OURS and path.is_file() else name
 
 
-def _checked(name: str) -> Path:
+def _checked(name: str, sides: int) -> Path:
     path = _find(name)
     if path.parent != _scenarios_of_vizdoom().resolve():
         refuse_foreign({"extra_game_args": _settings(path).get("game_args")}, path)
-    _check_player_starts(path)
+    _check_starts(path, sides)
     return path
 
 
@@ -60,7 +63,7 @@ def _find(name: str) -> Path:
     raise ContentError(f"there is no scenario {name!r}, neither as a file nor by name{did_you_mean(name, known)}")
 
 
-def _check_player_starts(path: Path) -> None:
+def _check_starts(path: Path, sides: int) -> None:
     settings = _settings(path)
     named = settings.get("doom_scenario_path")
     if not named:
@@ -69,13 +72,19 @@ def _check_player_starts(path: Path) -> None:
     if file is None:
         raise ContentError(f"{path} wants the scenario {named!r}, which is not beside it; put it there")
     map_name = settings.get("doom_map", "map01")
-    starts = wad.player_starts(file, map_name)
+    starts = wad.starts(file, map_name)
     if starts is None:
         raise ConfigError(f"{file} has no map {map_name!r}; correct doom_map in {path}")
-    if not starts:
+    if sides == 2 and wad.DEATHMATCH_START not in starts:
+        raise ConfigError(
+            f"{map_name} of {file.name} has no deathmatch starts for two sides; "
+            f"add things of type {wad.DEATHMATCH_START}, use the scenario duel, or set sides to 1"
+        )
+    if sides == 1 and not starts & set(wad.PLAYER_STARTS):
+        for_two = "set sides to 2, " if starts else ""
         raise ConfigError(
             f"{map_name} of {file} has no player starts for a co-operative game, and the engine would crash; "
-            "add things of type 1 to 4 or use another scenario"
+            f"{for_two}add things of type 1 to 4 or use another scenario"
         )
 
 

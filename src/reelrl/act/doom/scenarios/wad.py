@@ -16,6 +16,7 @@ _HEADER = struct.Struct("<4sii")  # kind, number of lumps, where the directory b
 _ENTRY = struct.Struct("<ii8s")  # where a lump begins, its bytes, its name
 # Numbers under which map editors know the places where the players of a co-operative game appear.
 PLAYER_STARTS = (1, 2, 3, 4, 4001, 4002, 4003, 4004)
+DEATHMATCH_START = 11  # and that of anybody who plays against others
 _MAP_PARTS = {"THINGS", "LINEDEFS", "SIDEDEFS", "VERTEXES", "SEGS", "SSECTORS", "NODES", "SECTORS", "REJECT"}
 _MAP_PARTS |= {"BLOCKMAP", "BEHAVIOR", "SCRIPTS", "TEXTMAP", "ZNODES", "DIALOGUE", "ENDMAP"}
 
@@ -48,8 +49,8 @@ def unpack(path: Path) -> Iterator[Lump]:
         raise ContentError(f"{path} is a damaged WAD: {error}; fetch it again") from error
 
 
-def player_starts(path: Path, map_name: str) -> set[int] | None:
-    """Which of `PLAYER_STARTS` a map has; None where the file does not hold that map."""
+def starts(path: Path, map_name: str) -> set[int] | None:
+    """Which of `PLAYER_STARTS` and `DEATHMATCH_START` a map has; None where the file does not hold that map."""
     parts: dict[str, bytes] | None = None
     for name, data in unpack(path):
         if name == map_name.upper():
@@ -58,7 +59,7 @@ def player_starts(path: Path, map_name: str) -> set[int] | None:
             if name not in _MAP_PARTS:
                 break
             parts[name] = data
-    return None if parts is None else _things(parts) & set(PLAYER_STARTS)
+    return None if parts is None else _things(parts) & {*PLAYER_STARTS, DEATHMATCH_START}
 
 
 def _things(parts: dict[str, bytes]) -> set[int]:

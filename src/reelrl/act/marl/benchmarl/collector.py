@@ -4,6 +4,7 @@ strict       collect 1 ─► learn 1 ─► collect 2 ─► learn 2         ev
 beside       collect 1 ─► collect 2 ─► collect 3                  engines never wait for the learner; a batch is
                           learn 1   ─► learn 2                    played by the policy before the last update
 
+Of two sides the actor plays side A; side B has a copy of it as it was (self_play).
 With `spread` every match is a task of its own, played elsewhere if the command says so (match_tasks).
 """
 
@@ -21,6 +22,7 @@ from reelrl import seeding
 from reelrl.act.marl.benchmarl.actor_draws import OwnDraws
 from reelrl.act.marl.benchmarl.match_tasks import MatchRollouts, MatchSettings
 from reelrl.act.marl.benchmarl.rollouts import GROUP, NOT_TAUGHT, TAUGHT, CollectedBatch, Rollouts, tensordict_of
+from reelrl.act.marl.benchmarl.self_play import EarlierCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +57,10 @@ class MatchCollector:
             actor = self._policy[0].module[0]
             self._draws = OwnDraws(actor, seeding.seed_for(experiment.seed, "actions"), self._device)
         self._draws_begun: Tensor | None = None
+        self.opponent: EarlierCopy | None = None
+        if experiment.task.settings.sides == 2:
+            actor, seed = copy.deepcopy(self._policy[0].module[0]), seeding.seed_for(experiment.seed, "side B")
+            self.opponent = EarlierCopy(OwnDraws(actor, seed, self._device), experiment.self_play.renew)
         self._stream: Any = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def __iter__(self) -> Iterator[TensorDictBase]:
@@ -69,11 +75,16 @@ class MatchCollector:
 
     def state_dict(self) -> dict[str, Any]:
         """The batch under way is played anew by whoever goes on from here, with the chance that it began with."""
-        return {"draws": self._draws_begun if self._under_way else self._draws and self._draws.state()}
+        state: dict[str, Any] = {"draws": self._draws_begun if self._under_way else self._draws and self._draws.state()}
+        if self.opponent:
+            state["opponent"] = self.opponent.state(under_way=self._under_way is not None)
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self._draws and state.get("draws") is not None:
             self._draws.restore(state["draws"])
+        if self.opponent and state.get("opponent") is not None:
+            self.opponent.restore(state["opponent"])
 
     def shutdown(self, **_: Any) -> None:
         """End the matches, in the middle of a batch if need be. A second call does nothing."""
@@ -120,6 +131,8 @@ class MatchCollector:
         imitation = self._experiment.imitation
         taught = self._experiment.on_policy and self._begun < imitation.steps
         shown = round(imitation.shown_share(self._begun) * self._matches)
+        if self.opponent:
+            self.opponent.before_batch(self._begun, self._matches * self._steps, self._source[0].module[0])
         self._begun += self._matches * self._steps
         if self._rollouts is None or self._rollouts.taught != taught:
             if self._rollouts is not None:
@@ -156,6 +169,7 @@ class MatchCollector:
             encoder=transforms[0] if transforms else None,
             device=self._device,
             taught=taught,
+            opponent=self.opponent,
         )
 
     @torch.no_grad()

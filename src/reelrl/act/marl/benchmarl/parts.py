@@ -14,7 +14,13 @@ from benchmarl.models import model_config_registry
 from reelrl.act.marl import yaml_files
 from reelrl.act.marl.benchmarl import register
 from reelrl.act.marl.benchmarl.task import DoomPettingZooTask
-from reelrl.act.marl.settings import require_actor, require_pupil, require_trainable_encoder, shared_frozen_encoder
+from reelrl.act.marl.settings import (
+    require_actor,
+    require_pupil,
+    require_self_play,
+    require_trainable_encoder,
+    shared_frozen_encoder,
+)
 from reelrl.act.marl.task_config import DoomTaskConfig
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
@@ -37,6 +43,8 @@ class Parts:
             require_pupil(settings)
         if settings.collection.spread:
             require_actor(settings)
+        if settings.task.get("sides", 1) == 2:
+            require_self_play(settings)
         shared = shared_frozen_encoder(settings) if encode_at_collection else None
         if shared is not None and settings.task.get("frozen_encoder") is None:
             settings = replace(settings, task={**settings.task, "frozen_encoder": shared})
@@ -48,6 +56,7 @@ class Parts:
 
 
 def make_task(given: dict[str, Any]) -> Any:
+    given = {"sides": 1, **given}  # runs and files from before there were two
     yaml_files.require_keys(given, yaml_files.field_names(DoomTaskConfig), "task")
     member: Any = DoomPettingZooTask.DOOM_PZ
     return member.get_task(given)

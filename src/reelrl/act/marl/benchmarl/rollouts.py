@@ -16,7 +16,7 @@ import torch
 from tensordict import TensorDict
 
 from reelrl.act.doom.env import AUX_FACTS
-from reelrl.act.doom.match_batch import MatchBatch
+from reelrl.act.doom.match_batch import MatchBatch, StepEnds
 from reelrl.act.doom.shared_memory import COLUMN
 from reelrl.act.doom.teacher import TeacherRule
 from reelrl.act.marl.benchmarl.frame_rows import ROWS
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 GROUP = "player"
 TAUGHT, NOT_TAUGHT = "taught", -1
 # What the infos of each player are reduced to, for curves; all else would only fill the batch.
-INFO_KEYS = ("kills", "deaths", "hits", "damage_taken", "health")
+INFO_KEYS = ("kills", "deaths", "frags", "hits", "damage_taken", "health")
 _INFO = "all infos"
-_INFO_COLUMNS = [COLUMN[name] for name in ("KILLCOUNT", "DEATHCOUNT", "HITCOUNT", "DAMAGE_TAKEN", "HEALTH")]
+_INFO_FACTS = ("KILLCOUNT", "DEATHCOUNT", "FRAGCOUNT", "HITCOUNT", "DAMAGE_TAKEN", "HEALTH")
+_INFO_COLUMNS = [COLUMN[name] for name in _INFO_FACTS]
 
 
 Key = tuple[str, ...]
@@ -68,7 +69,7 @@ class Rollouts:
 
     With `rows_only` a batch has rows of frames for video; with an `encoder` the embeddings in its place. With `taught`
     it also has what the teacher would do, who is told what is on the screen, and who plays the first `shown` matches.
-    `episode` is that of `MatchBatch`.
+    `episode` is that of `MatchBatch`. Of two sides a batch has side A's steps; an `opponent` plays side B.
     """
 
     def __init__(
@@ -84,8 +85,10 @@ class Rollouts:
         device: Any,
         taught: bool = False,
         episode: int | None = None,
+        opponent: PlayersPolicy | None = None,
     ) -> None:
         self.settings, self.steps, self.device = settings, steps, device
+        self._opponent, self._team = opponent, settings.team_size
         self._stack, self._count = settings.frame_stack, len(seeds)
         self._video_key = video_key
         self._rows_only, self._encoder, self.taught = rows_only, encoder, taught
@@ -98,12 +101,13 @@ class Rollouts:
             sightings=taught,
             episode=episode,
         )
-        self._teachers = [TeacherRule(settings.num_players, settings.config_path) for _ in seeds] if taught else []
+        who = settings.num_players, settings.config_path, settings.sides
+        self._teachers = [TeacherRule(*who) for _ in seeds] if taught else []
         self._pictures = self._batch.memory.pictures
         self._pictures[: self._stack] = self._pictures[0]  # the first frame is repeated
         self.shown = 0
         self._first_row = np.zeros(self._count, int)  # of each match's episode
-        self._returns = np.zeros(self._count)
+        self._returns = np.zeros((self._count, self._team))
         self._places = [part.tolist() for part in np.array_split(range(self._count), min(groups, self._count))]
         self._seen = [self._look(places, 0, None) for places in self._places]
         self._stopped = False
@@ -111,7 +115,7 @@ class Rollouts:
     def collect(self, policy: PlayersPolicy, steps: int = 0) -> CollectedBatch:
         """The next steps of every match; fewer than usual where a number is given."""
         steps = steps or self.steps
-        record = _Record(self._count, steps, self.settings.num_players)
+        record = _Record(self._count, steps, self._team)
         extra: list[NDArray[np.uint8]] = []  # last pictures of episodes, whose slots go to the first of the next ones
         for step in range(steps):
             for group, places in enumerate(self._places):
@@ -135,7 +139,8 @@ class Rollouts:
 
     def _start(self, group: int, places: list[int], step: int, policy: PlayersPolicy, record: _Record) -> None:
         seen = self._seen[group]
-        answer = {name: value.cpu().numpy() for name, value in policy(seen.known).items()}
+        ours = {key: value[:, : self._team] for key, value in seen.known.items()}
+        answer = {name: value.cpu().numpy() for name, value in policy(ours).items()}
         if self._teachers:
             taught = self._taught(places)
             record.put((GROUP, TAUGHT), places, step, taught)
@@ -143,7 +148,11 @@ class Rollouts:
         for name, value in answer.items():
             record.put((GROUP, name), places, step, value)
         self._record_seen((), places, step, seen, self._rows(places, step), record)
-        self._batch.start(places, answer["action"], self._stack + step)
+        actions = answer["action"]
+        if self._opponent is not None:
+            theirs = {key: value[:, self._team :] for key, value in seen.known.items()}
+            actions = np.concatenate([actions, self._opponent(theirs)["action"].cpu().numpy()], 1)
+        self._batch.start(places, actions, self._stack + step)
 
     def _finish(
         self, group: int, places: list[int], step: int, record: _Record, extra: list[NDArray[np.uint8]]
@@ -153,12 +162,13 @@ class Rollouts:
         seen = self._look(places, step + 1, self._seen[group])
         done = ends.done
         over = [place for place, is_over in zip(places, done, strict=True) if is_over]
-        self._returns[places] += ends.reward
+        reward = ends.reward[:, : self._team]
+        self._returns[places] += reward
         for index in np.flatnonzero(done) if self._rows_only else ():
             rows[index, -1] = len(self._pictures) * self._count + len(extra)
-            extra.append(self._pictures[self._stack + step, places[index]].copy())
+            extra.append(self._pictures[self._stack + step, places[index], : self._team].copy())
         self._record_seen(("next",), places, step, seen, rows, record)
-        record.put_end(places, step, ends, self._returns[places])
+        record.put_end(places, step, ends, reward, self._returns[places])
         if over:
             self._batch.new_episodes(over, self._stack + step)
             self._first_row[over] = self._stack + step
@@ -173,7 +183,8 @@ class Rollouts:
 
     def _taught(self, places: list[int]) -> NDArray[np.int64]:
         memory = self._batch.memory
-        return np.array([self._teachers[place].act(memory.facts[place], memory.sightings[place]) for place in places])
+        taught = [self._teachers[place].act(memory.facts[place], memory.sightings[place]) for place in places]
+        return np.array(taught)[:, : self._team]
 
     def _rows(self, places: list[int], step: int) -> NDArray[np.int64]:
         """(matches, stack): rows of (slots, matches) that are seen before a step."""
@@ -187,7 +198,7 @@ class Rollouts:
         facts = self._batch.facts[places]
         known = {self._video_key: torch.from_numpy(frames).transpose(1, 2).to(self.device)}
         for name in self.settings.aux_observations:
-            known[GROUP, "observation", name] = torch.from_numpy(_aux(facts, name)).to(self.device)
+            known[GROUP, "observation", name] = torch.from_numpy(_aux(facts, name, self._team)).to(self.device)
         if self._encoder is not None:
             known = self._encoded(known, before)
         return Seen(known, facts[..., _INFO_COLUMNS].astype(np.float32))
@@ -207,15 +218,15 @@ class Rollouts:
         rows: NDArray[np.int64],
         record: _Record,
     ) -> None:
-        record.put((*prefix, GROUP, _INFO), places, step, seen.info)
+        record.put((*prefix, GROUP, _INFO), places, step, seen.info[:, : self._team])
         for key, value in seen.known.items():
             if not (self._rows_only and key == self._video_key):
-                record.put((*prefix, *key), places, step, value.cpu().numpy())
+                record.put((*prefix, *key), places, step, value[:, : self._team].cpu().numpy())
         if self._rows_only:
             record.put((*prefix, ROWS), places, step, rows)
 
     def _frames(self, extra: list[NDArray[np.uint8]]) -> Tensor:
-        frames = torch.from_numpy(self._pictures).flatten(0, 1)
+        frames = torch.from_numpy(self._pictures[:, :, : self._team]).flatten(0, 1)
         more = torch.from_numpy(np.stack(extra)) if extra else frames[:0]
         return torch.cat([frames, more])
 
@@ -239,11 +250,17 @@ class _Record:
             self._arrays[key] = np.zeros((*self._shape, *values.shape[1:]), values.dtype)
         self._arrays[key][places, step] = values
 
-    def put_end(self, places: list[int], step: int, ends: Any, returns: NDArray[np.float64]) -> None:
-        """The team's reward and end, for every player of it."""
-        for name, value in {"reward": ends.reward, "episode_reward": returns}.items():
-            everyone = np.broadcast_to(value.astype(np.float32)[:, None, None], (len(places), self._players, 1))
-            self.put(("next", GROUP, name), places, step, everyone)
+    def put_end(
+        self,
+        places: list[int],
+        step: int,
+        ends: StepEnds,
+        rewards: NDArray[np.float64],
+        returns: NDArray[np.float64],
+    ) -> None:
+        """Every player's reward, and the end for all of them."""
+        for name, by_player in {"reward": rewards, "episode_reward": returns}.items():
+            self.put(("next", GROUP, name), places, step, by_player.astype(np.float32)[..., None])
         for name, value in {"done": ends.done, "terminated": ends.terminated, "truncated": ends.truncated}.items():
             self.put(("next", name), places, step, value[:, None])
             everyone = np.broadcast_to(value[:, None, None], (len(places), self._players, 1))
@@ -280,7 +297,8 @@ def tensordict_of(known: Known) -> TensorDict:
     return TensorDict({GROUP: players}, shape[:1])
 
 
-def _aux(facts: NDArray[np.float64], name: str) -> NDArray[np.float32]:
+def _aux(facts: NDArray[np.float64], name: str, team_size: int) -> NDArray[np.float32]:
     fact = AUX_FACTS[name]
-    column = np.zeros(facts.shape[:-1]) if fact is None else facts[..., COLUMN[fact]]
+    side = np.arange(facts.shape[-2]) // team_size
+    column = np.broadcast_to(side, facts.shape[:-1]) if fact is None else facts[..., COLUMN[fact]]
     return column.astype(np.float32)[..., None]

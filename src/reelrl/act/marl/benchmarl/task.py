@@ -10,6 +10,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from reelrl import seeding
+from reelrl.act.doom.one_side import OneSide
+from reelrl.act.doom.teams import BlindTeam
 from reelrl.act.marl import yaml_files
 from reelrl.act.marl.benchmarl.frozen_encoder import EMBEDDING, EncodeVideo
 from reelrl.act.marl.benchmarl.models import clip_shape
@@ -52,7 +54,7 @@ class DoomWrapper(PettingZooWrapper):  # type: ignore[misc]
 
 
 class DoomPettingZooEnv(TaskClass):  # type: ignore[misc]
-    """A team in one match; `config` holds the keys of `DoomTaskConfig`."""
+    """A team in one match, of two sides the first; `config` holds the keys of `DoomTaskConfig`."""
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
         super().__init__(name, config)
@@ -71,7 +73,9 @@ class DoomPettingZooEnv(TaskClass):  # type: ignore[misc]
             kwargs = {"categorical_actions": True, "device": device, "seed": own, **settings.wrapper_kwargs}
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "PettingZoo in TorchRL is tested using version")
-                return DoomWrapper(settings.make_env(), **kwargs)
+                env = settings.make_env()
+                # BenchMARL's evaluations are played in it: side B is a rule, which stays the same from first to last.
+                return DoomWrapper(OneSide(env, BlindTeam("sweep")) if settings.sides == 2 else env, **kwargs)
 
         return make
 
@@ -80,7 +84,7 @@ class DoomPettingZooEnv(TaskClass):  # type: ignore[misc]
         if self.settings.frozen_encoder is None:
             return []
         key = self.video_key
-        clip = clip_shape(env.observation_spec[key], self.settings.num_players, key)
+        clip = clip_shape(env.observation_spec[key], self.settings.team_size, key)
         return [EncodeVideo(read_encoder_settings(self.settings.frozen_encoder), key, clip, env.device)]
 
     @property
@@ -104,7 +108,7 @@ class DoomPettingZooEnv(TaskClass):  # type: ignore[misc]
 
     def group_map(self, env: EnvBase) -> dict[str, list[str]]:
         del env
-        return {GROUP: [f"player_{number}" for number in range(self.settings.num_players)]}
+        return {GROUP: [f"player_{number}" for number in range(self.settings.team_size)]}
 
     def observation_spec(self, env: EnvBase) -> Composite:
         return _only(env, "observation", EMBEDDING)

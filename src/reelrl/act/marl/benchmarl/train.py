@@ -13,7 +13,7 @@ from benchmarl.experiment.callback import Callback
 from benchmarl.experiment.logger import Logger
 
 from reelrl import seeding
-from reelrl.act.doom.team_net import FILE, TeamNet, TeamSettings, not_plain
+from reelrl.act.doom.team_net import EARLIER_FILE, FILE, TeamNet, TeamSettings, not_plain
 from reelrl.act.marl.benchmarl.collector import MatchCollector
 from reelrl.act.marl.benchmarl.contrastive_objective import ContrastiveTerm
 from reelrl.act.marl.benchmarl.frame_rows import BatchFrames, StackFrames
@@ -28,6 +28,7 @@ from reelrl.runs.saving import Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tensordict import TensorDictBase
 
@@ -47,6 +48,7 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
         self.run_folder: Run | None = None
         self.contrastive_weight = settings.contrastive.weight
         self.collection, self.imitation, self.jobs = settings.collection, settings.imitation, jobs
+        self.self_play = settings.self_play
         self.teaching = Teaching(settings.imitation) if settings.imitation.steps else None
         self.frames: BatchFrames | None = None
         self.saving = Saving()
@@ -104,15 +106,18 @@ class DoomExperiment(Experiment):  # type: ignore[misc]
             self._save_team(self.run_folder)
 
     def _save_team(self, run: Run) -> None:
-        """The actor in a file of its own, where it is one net for all players."""
+        """The actor in a file of its own, where it is one net for all players; beside it the copy that plays side B."""
         actor = self.policy[0].module[0]
         if not_plain(self._settings.actor) or not actor.share_params or not self.on_policy:
             return
-        taught = min(self.total_frames, self.imitation.steps)
-        settings = TeamSettings(
-            task=self._settings.task, actor=self._settings.actor, step=self.total_frames, taught_steps=taught
-        )
-        TeamNet.of(actor.state_dict(), settings).save(run.new_artifact(FILE))
+        self._save_actor(actor, self.total_frames, run.new_artifact(FILE))
+        if opponent := self.collector.opponent:
+            self._save_actor(opponent.draws.actor, opponent.step, run.new_artifact(EARLIER_FILE))
+
+    def _save_actor(self, actor: Any, step: int, path: Path) -> None:
+        taught = min(step, self.imitation.steps)
+        settings = TeamSettings(task=self._settings.task, actor=self._settings.actor, step=step, taught_steps=taught)
+        TeamNet.of(actor.state_dict(), settings).save(path)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint: parameters, optimisers, counters and chance. Matches begin anew."""
