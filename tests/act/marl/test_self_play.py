@@ -43,6 +43,10 @@ def parameters(actor: Any) -> Tensor:
     return torch.cat([each.detach().flatten() for each in actor.parameters()])
 
 
+def side_b(experiment: DoomExperiment) -> Any:
+    return experiment.collector.opponent
+
+
 class Recorder:
     """The draws of side B, and what it did."""
 
@@ -63,8 +67,7 @@ class Recorder:
 def test_the_learner_gets_side_a_of_what_both_sides_did() -> None:
     settings = duel_training(max_n_frames=12)
     experiment = DoomExperiment(settings, seed=3)
-    recorder = Recorder(experiment.collector.opponent.draws)
-    experiment.collector.opponent.draws = recorder
+    recorder = side_b(experiment).draws = Recorder(side_b(experiment).draws)
     kept: list[Any] = []
     log = experiment.logger.log_collection
 
@@ -73,7 +76,7 @@ def test_the_learner_gets_side_a_of_what_both_sides_did() -> None:
         kept.append((batch.clone(), experiment.frames.stacked(batch.get(ROWS))))
         return float(log(batch, **kwargs))
 
-    experiment.logger.log_collection = keep
+    experiment.logger.log_collection = keep  # type: ignore[method-assign]
     experiment.learn()
     [(batch, video)] = kept
     assert batch[GROUP, "action"].shape == (1, 12, 1)
@@ -95,8 +98,8 @@ def test_side_b_is_a_copy_of_the_actor_that_is_renewed_every_so_many_batches(tmp
 
     def look(experiment: DoomExperiment) -> None:
         actors.append(parameters(experiment.policy[0].module[0]))
-        copies.append(parameters(experiment.collector.opponent.draws.actor))
-        steps.append(experiment.collector.opponent.step)
+        copies.append(parameters(side_b(experiment).draws.actor))
+        steps.append(side_b(experiment).step)
 
     experiment.on_iteration = look
     with Run.create(tmp_path, settings, stage=STAGE, name="doom", seed=0) as run:
@@ -112,9 +115,9 @@ def test_side_b_is_a_copy_of_the_actor_that_is_renewed_every_so_many_batches(tmp
     assert checkpoint is not None
     other = DoomExperiment(saved.settings(doom_training.DoomTraining), seed=5)
     other.restore(checkpoint)
-    opponent = other.collector.opponent
+    opponent = side_b(other)
     assert torch.equal(parameters(opponent.draws.actor), copies[-1])
-    assert torch.equal(opponent.draws.state(), experiment.collector.opponent.draws.state())
+    assert torch.equal(opponent.draws.state(), side_b(experiment).draws.state())
     assert opponent.step == 24
     other.close()
 

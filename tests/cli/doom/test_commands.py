@@ -63,6 +63,32 @@ def test_a_run_is_resumed_watched_and_evaluated(runs: Path, capsys: pytest.Captu
     assert "0001-doom-mappo: return" in (out / "index.html").read_text()
 
 
+@pytest.mark.long
+def test_two_sides_are_trained_watched_and_evaluated_pair_by_pair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = [word for change in FEW for word in ("--set", change)]
+    words = ["--scenario", "duel", "--steps", "12", "--output-dir", str(tmp_path), *changes]
+    assert main(["train", "doom", *words]) == 0
+    assert "renewed every 10 batches" in capsys.readouterr().out
+    run = str(tmp_path / "0001-doom-mappo")
+    assert main(["watch", "doom", run, "-o", str(tmp_path / "match.mp4")]) == 0
+    assert "8 pictures" in capsys.readouterr().out
+    out = tmp_path / "evaluation"
+    assert main(["evaluate", "doom", run, "--episodes", "1", "-o", str(out), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["side A"], row["side B"]) for row in rows] == [
+        (run, other) for other in ("chance", "sweep", "fire", "oracle", run)
+    ]
+    assert all(row["episodes"] == 1 for row in rows)
+    assert "Side A against side B" in (out / "index.html").read_text()
+
+
+def test_two_sides_are_refused_where_teams_are_compared_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "doom", "--set", "task.sides=2", "--set", "task.config_path=duel"]) == 1
+    assert "teams are compared here without opponents" in capsys.readouterr().err
+
+
 def test_files_that_init_writes_are_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "team"
     assert main(["init", "doom", str(folder)]) == 0

@@ -84,7 +84,12 @@ def run(args: argparse.Namespace) -> None:
 def _settings(args: argparse.Namespace, weight: float) -> DoomTraining:
     from reelrl.act.marl.settings import with_contrastive_weight, with_steps
 
-    return with_contrastive_weight(with_steps(train_doom.settings_from(args), args.steps), weight)
+    settings = train_doom.settings_from(args)
+    if settings.task.get("sides") == 2:
+        raise ConfigError(
+            "task.sides is 2: teams are compared here without opponents; give 1, or use reel evaluate doom"
+        )
+    return with_contrastive_weight(with_steps(settings, args.steps), weight)
 
 
 def _trained(task: TrainingTask, *, quiet: bool) -> Path:

@@ -59,11 +59,12 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(f"--episodes {args.episodes}: give 1 or more")
     # Now, not when its turn comes after many matches; the scenario's name says which rules play.
     runs = [open_team(name) for name in args.runs if not is_two_sided(name)]
-    tasks = [each.task for each in runs] + [match_of(name) for name in args.runs if is_two_sided(name) and not runs]
+    tasks = [{"sides": 1, **each.task} for each in runs]  # runs of earlier versions do not say it
+    tasks += [match_of(name) for name in args.runs if is_two_sided(name) and not runs]
     if any(task != tasks[0] for task in tasks):
         raise ConfigError("these runs were trained in different matches; compare them one by one")
     folder = writable_folder(args.out)
-    if tasks[0].get("sides", 1) == 2:
+    if tasks[0]["sides"] == 2:
         _two_sides(args, folder, runs, tasks[0])
         return
     trained = list(dict.fromkeys(each.name for each in runs))
