@@ -54,8 +54,9 @@ def test_players_draw_by_the_seed_and_the_greedy_never_differ(tmp_path: Path) ->
     assert acts(1, greedy=True) == acts(2, greedy=True)
 
 
-def test_a_team_ships_for_every_scenario_that_needs_eyes() -> None:
-    assert set(SHIPPED) == {name for name, module in find.OURS.items() if hasattr(module, "REWARDS")}
+def test_a_team_ships_for_every_scenario_of_one_team_that_needs_eyes() -> None:
+    of_one_side = {name: module for name, module in find.OURS.items() if not hasattr(module, "SIDES")}
+    assert set(SHIPPED) == {name for name, module in of_one_side.items() if hasattr(module, "REWARDS")}
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -37,10 +37,14 @@ def test_without_a_trained_team_every_rule_plays_every_rule_and_itself() -> None
 
 
 def test_a_trained_team_is_side_a_against_everybody() -> None:
-    pairs = duels.pairs(["runs/1", "runs/1/artifacts/earlier.safetensors"], ["runs/1:black"])
-    assert {one for one, _ in pairs} == {"runs/1", "runs/1/artifacts/earlier.safetensors", "runs/1:black"}
-    assert ("runs/1", "oracle") in pairs
-    assert ("runs/1", "runs/1/artifacts/earlier.safetensors") in pairs
+    pairs = duels.pairs(["runs/1", "runs/1:black"], ["runs/1/artifacts/earlier.safetensors", "chance"])
+    assert {one for one, _ in pairs} == {"runs/1", "runs/1:black"}
+    assert [other for one, other in pairs if one == "runs/1"] == [
+        *duels.RULES,
+        "runs/1",
+        "runs/1:black",
+        "runs/1/artifacts/earlier.safetensors",
+    ]
 
 
 def test_rows_and_records_hold_every_pair(tmp_path: Path) -> None:

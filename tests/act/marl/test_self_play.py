@@ -150,8 +150,14 @@ def test_who_could_not_play_against_a_copy_is_refused(changes: dict[str, Any], w
         Parts(replace(duel_training(), **changes))
 
 
+def test_two_sides_need_a_map_that_they_can_start_in() -> None:
+    settings = duel_training()
+    with pytest.raises(ConfigError, match=r"map01 of gate\.wad has no deathmatch starts for two sides"):
+        Parts(replace(settings, task={**settings.task, "config_path": "gate"}))
+
+
 def test_renewing_never_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"self_play.renew is 0; give 1 or more batches"):
+    with pytest.raises(ConfigError, match=r"self_play\.renew is 0; give 1 or more batches"):
         SelfPlaySettings(renew=0)
 
 

@@ -75,13 +75,20 @@ def test_two_sides_are_trained_watched_and_evaluated_pair_by_pair(
     assert main(["watch", "doom", run, "-o", str(tmp_path / "match.mp4")]) == 0
     assert "8 pictures" in capsys.readouterr().out
     out = tmp_path / "evaluation"
-    assert main(["evaluate", "doom", run, "--episodes", "1", "-o", str(out), "--json"]) == 0
+    earlier = f"{run}/artifacts/earlier.safetensors"
+    assert main(["evaluate", "doom", run, "--against", earlier, "--episodes", "1", "-o", str(out), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["side A"], row["side B"]) for row in rows] == [
-        (run, other) for other in ("chance", "sweep", "fire", "oracle", run)
+        (run, other) for other in ("chance", "sweep", "fire", "oracle", run, earlier)
     ]
     assert all(row["episodes"] == 1 for row in rows)
     assert "Side A against side B" in (out / "index.html").read_text()
+
+
+def test_opponents_are_refused_where_a_team_plays_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "doom", "gate", "--against", "gate", "-o", str(tmp_path / "out")]) == 1
+    assert "--against gate: nobody is against anybody in gate; leave it out" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_sides_are_refused_where_teams_are_compared_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -268,8 +268,8 @@ def player_rewards(
         return np.broadcast_to(earned, before.shape[:-1])
     gained = after - before
     points = sum(getattr(config.rewards, name) * gained[..., COLUMN[fact]] for name, fact in _OF_DUELLISTS.items())
-    ahead = points[..., : config.team_size].sum(-1) - points[..., config.team_size :].sum(-1)
-    return np.repeat(np.stack([ahead, -ahead], -1), config.team_size, -1)
+    ours, theirs = points[..., : config.team_size].sum(-1), points[..., config.team_size :].sum(-1)
+    return np.repeat(np.stack([ours - theirs, theirs - ours], -1), config.team_size, -1)
 
 
 def team_reward(

@@ -72,10 +72,9 @@ def match_of(name: str) -> dict[str, Any]:
     return settings.with_scenario(settings.load(), name).task
 
 
-def pairs(trained: Sequence[str], more: Sequence[str] = ()) -> list[Pair]:
-    """Every trained team on side A against everybody; without one, every rule against every rule."""
-    everybody = list(dict.fromkeys([*RULES, *trained, *more]))
-    return list(product([*trained, *more] or RULES, everybody))
+def pairs(trained: Sequence[str], opponents: Sequence[str] = ()) -> list[Pair]:
+    """Every trained team on side A, or without one every rule, against all of them and all rules and `opponents`."""
+    return list(product(trained or RULES, dict.fromkeys([*RULES, *trained, *opponents])))
 
 
 def play_all(

@@ -176,7 +176,8 @@ def require_actor(settings: DoomTraining) -> None:
 
 
 def require_self_play(settings: DoomTraining) -> None:
-    """Refuse two sides where nobody could play the other one."""
+    """Refuse two sides where nobody could play the other one, or where they could not start."""
+    scenario.require(settings.task["config_path"], 2)
     if settings.algorithm_name not in WITH_OBJECTIVE:
         raise ConfigError(
             f"{settings.algorithm_name} has no actor whose copy could play side B; "

@@ -83,7 +83,7 @@ def _check_starts(path: Path, sides: int) -> None:
     if sides == 1 and not starts & set(wad.PLAYER_STARTS):
         for_two = "set sides to 2, " if starts else ""
         raise ConfigError(
-            f"{map_name} of {file} has no player starts for a co-operative game, and the engine would crash; "
+            f"{map_name} of {file.name} has no player starts for a co-operative game, and the engine would crash; "
             f"{for_two}add things of type 1 to 4 or use another scenario"
         )
 
