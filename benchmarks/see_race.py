@@ -82,7 +82,7 @@ def frame_by_frame(sources: Sequence[str], device: str, scored: bool, step: Step
             }
             outcomes = step([frame[0] for frame in seen.values()], [bool(shot and shot.cut) for shot in shots.values()])
             for (source, frame), outcome in zip(seen.items(), outcomes, strict=True):
-                mean, last = baselines[source].look(frame)
+                mean, last = baselines[source].observe(frame)
                 if scored:
                     pictures = [mean, last, through_small(frame), outcome.reconstruction]
                     scores[source].add(pictures, frame, backgrounds[source], last)

@@ -93,7 +93,7 @@ def test_baselines_know_only_the_past_however_the_frames_are_cut_into_blocks() -
     for sizes in ([7], [1] * 7, [3, 4]):
         baselines = StreamBaselines(224)
         ends = np.cumsum(sizes)
-        found = [baselines.look(frames[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+        found = [baselines.observe(frames[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
         means, before = (torch.cat(parts) for parts in zip(*found, strict=True))
         assert torch.equal(before[1:], frames[:-1])
         for number in range(1, 7):

@@ -159,7 +159,7 @@ def test_foreground_psnr_is_left_out_where_there_is_no_foreground() -> None:
 def test_a_loss_that_is_not_finite_ends_the_training_before_anything_is_saved(run_root: Path) -> None:
     with Run.create(run_root, SETTINGS, stage="autoencoder", name="test", seed=0) as run:
         window = Window(run, 100)
-        logger = TensorBoardLogger(run.board, COLUMNS, hear=window.add)
+        logger = TensorBoardLogger(run.board, COLUMNS, on_rows=window.add)
         logger.add(7, torch.full((len(COLUMNS),), math.nan))
         with pytest.raises(InvalidStateError, match="the loss is nan at frame 7"):
             logger.drain()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import encode_aom, encode_live, encode_target, options, output
-from reelrl.cli.kept_parts import kept_parts
+from reelrl.cli.finished_parts import finished_parts
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import Progress, duration
 from reelrl.storage.files import refuse_overwriting
@@ -166,7 +166,7 @@ def _by_parts(
 
     clip = watch.unwatched  # worker processes read it for themselves
     settings = replace(job.settings, recon=False, psnr=args.psnr or args.compare)
-    with kept_parts(args) as folder:
+    with finished_parts(args) as folder:
         encoded = encode_parts(PartsJob(clip, settings, job.kbps, policy, args.seed, args.workers or 0), folder)
         left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
     return {

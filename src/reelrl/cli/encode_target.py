@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import output
-from reelrl.cli.kept_parts import kept_parts
+from reelrl.cli.finished_parts import finished_parts
 from reelrl.errors import ConfigError
 from reelrl.runs.progress import duration
 
@@ -84,7 +84,7 @@ def encode(clip: Clip, settings: EncoderSettings, carried: Carried, args: argpar
     models, _ = find_models(args.model)
     rules = replace(DEFAULT_RULES, encodes=args.tries or DEFAULT_RULES.encodes)
     job = TargetJob(clip, replace(settings, recon=False, psnr=False), target, args.max_kbps, args.workers or 0, rules)
-    with kept_parts(args) as folder:
+    with finished_parts(args) as folder:
         encoded = encode_to_target(job, models, folder)
         left_out = write_bitstream(args.output, encoded.packets(), clip.width, clip.height, clip.fps, carried)
     got = verify(clip, Path(args.output), encoded.parts, target) if args.verify else None

@@ -11,6 +11,7 @@ from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
 
     from reelrl.stream.play.headless import Habits, Watched
     from reelrl.stream.play.service import Show
@@ -47,10 +48,15 @@ def run(args: argparse.Namespace, show: Show, url: str) -> int:
     if args.json:
         output.as_json(found | {"viewings": [each.row() for each in viewings]})
         return 0
+    _show(viewings, known, found)
+    return 0
+
+
+def _show(viewings: Sequence[Watched], known: Habits, found: Mapping[str, Any]) -> None:
     for each in viewings:
-        stalls = f"stalled {each.stalled_s:.1f} s, said {each.predicted_stalled_s:.1f} s"
+        stalls = f"stalled {each.stalled_s:.1f} s, predicted {each.predicted_stalled_s:.1f} s"
         output.line(
-            "view", f"{each.controller} on {each.trace}", f"QoE {each.qoe:.3f}, said {each.predicted:.3f}", stalls
+            "view", f"{each.controller} on {each.trace}", f"QoE {each.qoe:.3f}, predicted {each.predicted:.3f}", stalls
         )
     for name, rows in found["agreement"].items():
         plain, informed = rows["simulator"], rows["by habits"]
@@ -58,7 +64,7 @@ def run(args: argparse.Namespace, show: Show, url: str) -> int:
             "agree",
             name,
             f"{plain['sessions']} viewings",
-            f"QoE {plain['measured']:.3f}, said {plain['predicted']:.3f}",
+            f"QoE {plain['measured']:.3f}, predicted {plain['predicted']:.3f}",
             f"error {plain['error']:+.3f} (absolute {plain['absolute_error']:.3f}), r {plain['correlation']:.3f}",
             f"by habits {informed['error']:+.3f} ({informed['absolute_error']:.3f}), r {informed['correlation']:.3f}",
         )
@@ -66,7 +72,6 @@ def run(args: argparse.Namespace, show: Show, url: str) -> int:
     output.line("habits", pause, full, "ABREnv(queue_delay_ms=..., buffer_s=...)")
     output.line("order", "browser", " > ".join(found["order"]["browser"]))
     output.line("order", "simulator", " > ".join(found["order"]["simulator"]))
-    return 0
 
 
 def _summary(viewings: list[Watched], known: Habits) -> dict[str, Any]:

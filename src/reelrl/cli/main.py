@@ -179,7 +179,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def without_aliases(arguments: list[str]) -> list[str]:
-    """The arguments with the names of today; each former one is told on stderr."""
+    """The arguments with the names of today; each former one is reported on stderr."""
     for former, today in ALIASES.items():
         *before, old = former.split()
         if arguments[: len(before)] != before:
@@ -210,7 +210,7 @@ def _names_a_run(arguments: list[str]) -> bool:
     if arguments[:1] != ["evaluate"] or _find(arguments) or len(arguments) < 2 or arguments[1].startswith("-"):
         return False
     word = arguments[1]
-    # A plain word that is not there is taken for a mistyped command ("evaluate abrr"), which is told with the nearest.
+    # A plain word that is not there is taken for a mistyped command ("evaluate abrr"), and answered with the nearest.
     return word.isdecimal() or "/" in word or os.sep in word or Path(word).exists()
 
 

@@ -30,7 +30,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_from(args: argparse.Namespace, defaults: T) -> T:
-    """The defaults, then `--config`, then `--set`; former names among them are told."""
+    """The defaults, then `--config`, then `--set`; former names among them are reported."""
     if args.config and (today := config.FORMER_CONFIGS.get(args.config)):
         output.renamed(f"--config {args.config}", today)
     chosen = config.named(defaults, args.config) if args.config else defaults

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     for name, size in sizes.items():
         output.line("file", where / name if args.output else name, f"{size:,} bytes".replace(",", " "))
     if address is None:
-        output.line("kept", "nothing was sent")
+        output.line("sent", "nothing", "--dry-run")
         return
     output.line("pushed", address)
     output.next_command(model_card.use_of(folder, args.name))

@@ -58,7 +58,7 @@ def atari_clip(
     skip = CONSOLE_FPS // int(fps)
     hand = resolve(HANDS, "run" if player else "random")
     if player:
-        hand(game, seed, player)  # what cannot play is told now
+        hand(game, seed, player)  # what cannot play is refused now
     options = {
         "frames": (frames, 240),
         "fps": (fps, 60),

@@ -43,8 +43,8 @@ class ChildProcess:
         self.received = 0
         self.deadline_s = DEADLINE_S
         self._pipe, theirs = os.pipe()
-        hears, self._words = os.pipe() if listens else (-1, -1)
-        passed = [each for each in (theirs, hears) if each >= 0]
+        orders, self._words = os.pipe() if listens else (-1, -1)
+        passed = [each for each in (theirs, orders) if each >= 0]
         with suppress(OSError):  # a pipe of the usual size works too, with less ahead
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         try:

@@ -188,10 +188,10 @@ def vmaf_program() -> str:
 def vmaf_facts() -> dict[str, str]:
     """Which program scores VMAF on this machine: another one may give other figures."""
     try:
-        told = subprocess.run([vmaf_program(), "-version"], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run([vmaf_program(), "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (MissingExtra, ContentError, OSError, subprocess.TimeoutExpired):
         return {"vmaf": "missing"}
-    return {"vmaf": " ".join(told.stdout.split()[:3])}
+    return {"vmaf": " ".join(answer.stdout.split()[:3])}
 
 
 @cache

@@ -26,7 +26,7 @@ from reelrl.storage.files import cache_dir, writable_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOOK_PERIOD_S = 2.0
+REFRESH_PERIOD_S = 2.0
 FACTS_WITHIN_S = 120.0
 """So long a node may take to start a worker and say what it is."""
 CONNECT_WITHIN_S = 10.0
@@ -97,7 +97,7 @@ class RayConnection:
             self._asked: dict[str, tuple[Any, float]] = {}  # nodes whose facts are on their way
             self._refused: dict[str, str] = {}
             self._there: set[str] = set()
-            self._looked_s = -LOOK_PERIOD_S
+            self._refreshed_s = -REFRESH_PERIOD_S
         except BaseException:
             self.close()
             raise
@@ -116,7 +116,7 @@ class RayConnection:
 
     def nodes(self) -> dict[str, Node]:
         """Nodes that may work now, by id; waits for the first one."""
-        self._look()
+        self._refresh_nodes()
         end_s = time.monotonic() + FACTS_WITHIN_S
         while not self._nodes:
             if not self._there - self._refused.keys():
@@ -130,18 +130,18 @@ class RayConnection:
                     f"no node of the Ray cluster {self.address!r} answered within {FACTS_WITHIN_S:.0f} s; "
                     "see whether it is busy with other work: ray status"
                 )
-            self._hear(timeout_s=1.0)
-            self._look()
+            self._take_answers(timeout_s=1.0)
+            self._refresh_nodes()
         return self._nodes
 
-    def _look(self) -> None:
+    def _refresh_nodes(self) -> None:
         """See which nodes there are, every now and then."""
         import ray
 
         now_s = time.monotonic()
-        if now_s - self._looked_s < LOOK_PERIOD_S:
+        if now_s - self._refreshed_s < REFRESH_PERIOD_S:
             return
-        self._looked_s = now_s
+        self._refreshed_s = now_s
         there = {
             node["NodeID"]: int(node["Resources"].get("CPU", 0))
             for node in ray.nodes()
@@ -153,9 +153,9 @@ class RayConnection:
         for name in there.keys() - self._nodes.keys() - self._asked.keys() - self._refused.keys():
             question = ray.remote(facts_of_node).options(num_cpus=0, max_retries=1, label_selector={NODE_LABEL: name})
             self._asked[name] = question.remote(), there[name]
-        self._hear(timeout_s=0)
+        self._take_answers(timeout_s=0)
 
-    def _hear(self, timeout_s: float) -> None:
+    def _take_answers(self, timeout_s: float) -> None:
         """Take in what nodes have answered."""
         import ray
 

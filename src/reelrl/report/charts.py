@@ -37,7 +37,7 @@ _HIT_RADIUS = 11  # of the unseen circle that carries a point's tooltip
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, y), joined in their order unless told otherwise; `notes` are their tooltips, one each."""
+    """Points (x, y), joined in their order unless asked otherwise; `notes` are their tooltips, one each."""
 
     name: str
     points: Sequence[tuple[float, float]]

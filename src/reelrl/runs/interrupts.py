@@ -31,17 +31,17 @@ def first_interrupt_asks(ask: Callable[[], None]) -> Iterator[None]:
         yield
         return
     before = {each: signal.getsignal(each) for each in SIGNALS}
-    heard = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    handled = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, None)}
 
     def put_back() -> None:
-        for each, handler in heard.items():
+        for each, handler in handled.items():
             signal.signal(each, handler)
 
     def first(*_: object) -> None:
         put_back()
         ask()
 
-    for each in heard:
+    for each in handled:
         signal.signal(each, first)
     try:
         yield

@@ -117,13 +117,16 @@ def sections(watched: WatchedGame) -> list[Html]:
 
 
 def _chart(curve: Callable[[str], list[tuple[float, float]]], column: str) -> Html:
-    looks = {
+    styles = {
         "the autoencoder": ("model", "one", False),
         "the mean of all frames": ("mean", "quiet", False),
         "the frame before": ("previous", "two", True),
     }
     return line_chart(
-        [Line(name, curve(f"{who}_{column}"), colour, "none", dashed) for name, (who, colour, dashed) in looks.items()],
+        [
+            Line(name, curve(f"{who}_{column}"), colour, "none", dashed)
+            for name, (who, colour, dashed) in styles.items()
+        ],
         x=Axis("frame"),
         y=Axis("PSNR, dB"),
         title="PSNR of guessed frames while the model learns, beside guesses that need no network",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BUDGETS = (100, 250, 500, 1000, 2000, 4495)
 CODECS = (ALONE, TOGETHER, DIFFERENCES, "JPEG", "WebP", "AVIF")
-_LOOKS: dict[str, dict[str, Any]] = {
+_STYLES: dict[str, dict[str, Any]] = {
     ALONE: {"colour": "one"},
     TOGETHER: {"colour": "one", "marker": "square"},
     DIFFERENCES: {"colour": "one", "marker": "none", "dashed": True},
@@ -132,11 +132,11 @@ def _rate(report: ModelReport) -> Html:
 def rate_chart(report: ModelReport, figure: str, label: str) -> Html:
     """Curves of one model and of the image codecs on the same frames."""
     lines = []
-    for codec, look in _LOOKS.items():
+    for codec, style in _STYLES.items():
         of_codec = sorted((point for point in report.rate if point.codec == codec), key=lambda p: p.bytes_per_frame)
         points = [(p.bytes_per_frame, min(v, 60.0)) for p in of_codec if (v := p.figures[figure]) is not None]
         notes = [f"{codec}, {p.setting}: {p.bytes_per_frame:.0f} bytes" for p in of_codec]
-        lines.append(Line(codec, points, notes=notes, **look))
+        lines.append(Line(codec, points, notes=notes, **style))
     x, y = Axis("bytes a frame", log=True), Axis(label)
     return line_chart(
         [line for line in lines if line.points], x=x, y=y, title=f"{report.source}: {label} against bytes"

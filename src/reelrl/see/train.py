@@ -106,7 +106,7 @@ class AutoEncoderTrainer:
 
     def train(self, on_frame: Callable[[int], None], saving: Saving | None = None) -> Outcome:
         """Learn until `frames` in all are seen; an interrupt ends it after the frame under way."""
-        logger = TensorBoardLogger(self.run.board, COLUMNS, hear=self.window.add)
+        logger = TensorBoardLogger(self.run.board, COLUMNS, on_rows=self.window.add)
         try:
             with saving or Saving() as saving:
                 try:

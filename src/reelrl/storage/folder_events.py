@@ -25,19 +25,19 @@ class FolderEvents:
 
     def __init__(self, folder: Path) -> None:
         self._descriptor = _watch(folder)
-        if self.heard:
+        if self.available:
             self._poll = select.poll()
             self._poll.register(self._descriptor, select.POLLIN)
             self._close = weakref.finalize(self, os.close, self._descriptor)
 
     @property
-    def heard(self) -> bool:
+    def available(self) -> bool:
         """Whether there are events at all."""
         return self._descriptor >= 0
 
     def pause(self, seconds: float) -> None:
         """Return after this time, or at once where something was written since the last pause."""
-        if not self.heard:
+        if not self.available:
             time.sleep(seconds)
         elif self._poll.poll(seconds * 1000):
             with suppress(BlockingIOError):
@@ -45,7 +45,7 @@ class FolderEvents:
 
     def close(self) -> None:
         """Let go of the watch; pauses last their full time from now on."""
-        if self.heard:
+        if self.available:
             self._descriptor = -1
             self._close()
 

@@ -311,7 +311,7 @@ def test_a_message_is_met_however_it_is_written(tmp_path: Path, way: str) -> Non
 
 def test_an_event_ends_a_pause_and_its_absence_does_not(tmp_path: Path) -> None:
     events = FolderEvents(tmp_path)
-    assert events.heard
+    assert events.available
     written: list[float] = []
 
     def write() -> None:
@@ -331,7 +331,7 @@ def test_an_event_ends_a_pause_and_its_absence_does_not(tmp_path: Path) -> None:
     assert time.monotonic() - start_s < HANG_S
     events.close()
     events.close()
-    assert not events.heard
+    assert not events.available
 
 
 def test_looking_who_is_there_is_no_event(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_looking_who_is_there_is_no_event(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_events(tmp_path: Path) -> None:
-    assert not FolderEvents(tmp_path / "gone").heard
+    assert not FolderEvents(tmp_path / "gone").available
 
 
 def test_watches_are_given_back(tmp_path: Path) -> None:

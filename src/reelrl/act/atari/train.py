@@ -93,7 +93,7 @@ class AtariTrainer:
 
     def train(self, on_frame: Callable[[int], None], saving: Saving | None = None) -> None:
         """Play until `frames` in all are seen; an interrupt ends it after the frame under way."""
-        logger = TensorBoardLogger(self.run.board, self.window.columns, hear=self.window.add)
+        logger = TensorBoardLogger(self.run.board, self.window.columns, on_rows=self.window.add)
         try:
             with saving or Saving() as saving:
                 self._go_on(logger, on_frame, saving)

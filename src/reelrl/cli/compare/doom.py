@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--algorithm", default="mappo", metavar="NAME", help="mappo (default) or ippo")
     train_doom.add_files(parser)
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="change one setting, as task.num_players=4")
-    add("--output-dir", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs are kept (default runs)")
+    add("--output-dir", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs go (default runs)")
     add("-o", "--out", type=Path, metavar="FILE", help="also write the figures there (JSON)")
     options.add_workers(parser, 1, "trainings, then matches, at the same time", cluster=False)
     options.add_seed(parser)

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
         _introduce(args, trainer)
         with training.Report(settings.frames, unit="frames") as report:
             report.begin(trainer.frames_done)
-            trainer.train(_teller(trainer, report), report.saving(args.save_every, "frame"))
+            trainer.train(_frame_report(trainer, report), report.saving(args.save_every, "frame"))
     _conclude(trainer)
     training.conclude(args, run_folder.folder, f"reel evaluate {run_folder.folder}")
 
@@ -149,8 +149,8 @@ def _figures(trainer: AtariTrainer) -> list[str]:
     return [f"return {sum(trainer.returns) / len(trainer.returns):.2f} (last {len(trainer.returns)})"]
 
 
-def _teller(trainer: AtariTrainer, report: training.Report) -> Callable[[int], None]:
-    """What to say after each frame."""
+def _frame_report(trainer: AtariTrainer, report: training.Report) -> Callable[[int], None]:
+    """What is printed after each frame."""
 
     def on_frame(done: int) -> None:
         returns = trainer.returns

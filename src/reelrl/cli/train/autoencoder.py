@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
         _introduce(args, trainer)
         with training.Report(settings.frames, unit="frames") as report:
             report.begin(trainer.frames_done)
-            on_frame = _teller(trainer, report)
+            on_frame = _frame_report(trainer, report)
             outcome = trainer.train(on_frame, report.saving(args.save_every, "frame"))
     if outcome == "ended":
         output.line("end", settings.source, f"has no more frames after frame {spaced(trainer.frames_done)}")
@@ -141,8 +141,8 @@ def _shares(trainer: AutoEncoderTrainer) -> dict[str, str]:
     return {part: f"{share:.0%}" for part, share in trainer.performance.shares().items()}
 
 
-def _teller(trainer: AutoEncoderTrainer, report: training.Report) -> Callable[[int], None]:
-    """What to say after each frame."""
+def _frame_report(trainer: AutoEncoderTrainer, report: training.Report) -> Callable[[int], None]:
+    """What is printed after each frame."""
 
     def on_frame(done: int) -> None:
         latest, shares = trainer.window.latest, _shares(trainer)

@@ -40,9 +40,9 @@ LINES = 20  # of progress, where there is no terminal to draw a bar on
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, but_for: str = "") -> None:
-    """`--output-dir`, `--seed`, `--resume` and `--save-every`; `but_for` is what a resumed run may be told anew."""
+    """`--output-dir`, `--seed`, `--resume` and `--save-every`; `but_for` is what a resumed run takes anew."""
     add = parser.add_argument
-    add("--output-dir", default="runs", metavar="FOLDER", help="where runs are kept (default runs)")
+    add("--output-dir", default="runs", metavar="FOLDER", help="where runs go (default runs)")
     options.add_seed(parser)
     held = f"its own settings and seed hold{f', but for {but_for}' if but_for else ''}"
     add("--resume", metavar="RUN", help=f"continue this run; {held}")

@@ -4,7 +4,7 @@ reel train doom                                           two players, nine room
 reel train doom --algorithm ippo --steps 300000
 reel train doom --task task.yaml --actor actor.yaml --critic critic.yaml --experiment experiment.yaml
 reel train doom --set task.num_players=4 --set experiment.lr=1e-3
-reel train doom --scenario bystanders --teach 60000       one must look; a rule that is told what is seen teaches
+reel train doom --scenario bystanders --teach 60000       one must look; a rule that knows what is seen teaches
 reel train doom --scenario duel --teach 40000             two sides; an earlier copy of the actor plays side B
 reel train doom --strict                                  wait for the learner: every batch by the newest policy
 reel train doom --ray auto                                matches as tasks on a cluster, the learner here (--workers 4)
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--teach",
         type=int,
         metavar="N",
-        help="a rule that is told what is on the screen teaches the first N steps (default 0: nobody does)",
+        help="a rule that knows what is on the screen teaches the first N steps (default 0: nobody does)",
     )
     add("--strict", action="store_true", help="no step is played by a policy that is not the newest")
     add(

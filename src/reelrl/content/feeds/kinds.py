@@ -112,7 +112,7 @@ class RenderFeed:
         self.name, self.seed = subject, seed
         try:
             self._env: Any = gym.make(subject, render_mode="rgb_array", disable_env_checker=True)
-            next(self._play(0))  # what cannot be drawn is told at once
+            next(self._play(0))  # what cannot be drawn is refused at once
         except (Error, ImportError, TypeError) as error:
             raise ConfigError(f"gym:{subject} cannot be drawn: {error}") from error
 

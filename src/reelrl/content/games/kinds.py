@@ -118,7 +118,7 @@ class GymGame:
         self._space = self._env.action_space
         self._steps = 0
         actions, numbers = self._number_of_actions(), self._number_of_numbers()
-        first = self.begin(0).picture  # what cannot be drawn is told at once
+        first = self.begin(0).picture  # what cannot be drawn is refused at once
         self.facts = GameFacts(actions, numbers, *(first.shape[:2] if first is not None else ()))
 
     def begin(self, episode: int) -> Moment:
@@ -144,7 +144,7 @@ class GymGame:
         mode = None if shows == "numbers" else "rgb_array"
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", ".*render_mode")  # told below, in one line
+                warnings.filterwarnings("ignore", ".*render_mode")  # refused below, in one line
                 env: Any = gym.make(subject, render_mode=mode, disable_env_checker=True)
         except (Error, ImportError, TypeError) as error:
             raise ConfigError(f"gym:{subject} cannot be played: {error}") from error

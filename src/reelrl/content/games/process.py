@@ -97,20 +97,20 @@ class GameProcess(ChildProcess):
 
 
 def main(arguments: list[str]) -> None:
-    """Play as told until nobody tells."""
-    out, hears, name, seed, shows, memory = arguments
+    """Play by orders until there are no more."""
+    out, orders, name, seed, shows, memory = arguments
 
     def work() -> None:
         game = open_game(name, int(seed), shows)  # type: ignore[arg-type]
-        _serve(int(out), int(hears), game, int(memory))
+        _serve(int(out), int(orders), game, int(memory))
 
     answer_errors(int(out), name, HEADER, work)
 
 
-def _serve(out: int, hears: int, game: Game, memory: int) -> None:
+def _serve(out: int, orders: int, game: Game, memory: int) -> None:
     send(out, HEADER.pack(READY, *game.facts, 0.0, 0, 0))
     place: NDArray[np.uint8] | None = None
-    while (word := _heard(hears, WORD.size)) is not None:
+    while (word := _received(orders, WORD.size)) is not None:
         kind, number, count = WORD.unpack(word)
         if kind == DRAW:
             shape = game.facts.height, game.facts.width, 3
@@ -118,7 +118,7 @@ def _serve(out: int, hears: int, game: Game, memory: int) -> None:
             continue
         if kind == BEGIN:
             # All of them are read before the game goes on: who sends them must not wait for a game that hangs.
-            actions = np.frombuffer(_heard(hears, 4 * count) or b"", "<u4")
+            actions = np.frombuffer(_received(orders, 4 * count) or b"", "<u4")
             moment = game.begin(number)
             for action in actions:
                 moment = game.act(int(action))
@@ -146,11 +146,11 @@ def _show(out: int, moment: Moment, place: NDArray[np.uint8] | None) -> None:
     )
 
 
-def _heard(hears: int, size: int) -> bytes | None:
+def _received(orders: int, size: int) -> bytes | None:
     """So many bytes; None once nobody holds the other side."""
     data = b""
     while len(data) < size:
-        part = os.read(hears, size - len(data))
+        part = os.read(orders, size - len(data))
         if not part:
             return None
         data += part

@@ -159,9 +159,9 @@ def _presentation(stream: VideoStream, picture: av.VideoFrame) -> Presentation:
     stored = stream.codec_context
     full = picture.format.name.startswith("yuvj")
     return Presentation(
-        primaries=_said(picture.color_primaries, stored.color_primaries),
-        transfer=_said(picture.color_trc, stored.color_trc),
-        matrix=_said(picture.colorspace, stored.colorspace),
+        primaries=_stated(picture.color_primaries, stored.color_primaries),
+        transfer=_stated(picture.color_trc, stored.color_trc),
+        matrix=_stated(picture.colorspace, stored.colorspace),
         color_range=FULL_RANGE if full else int(picture.color_range) or int(stored.color_range),
         mastering=_mastering(_side_data(picture, "MASTERING_DISPLAY_METADATA")),
         light=_unpacked(_LIGHT, _side_data(picture, "CONTENT_LIGHT_LEVEL")),
@@ -170,7 +170,7 @@ def _presentation(stream: VideoStream, picture: av.VideoFrame) -> Presentation:
     )
 
 
-def _said(picture: int, container: int) -> int:
+def _stated(picture: int, container: int) -> int:
     """What the pictures say of themselves, else what the container says."""
     return int(picture) if picture not in (0, UNSPECIFIED) else int(container) or UNSPECIFIED
 

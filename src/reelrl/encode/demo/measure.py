@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Blocks = NDArray[np.bool_]
 Report = Callable[[str, int], None]
-"""Told the encoder's name and how many frames it has coded since."""
+"""Called with the encoder's name and how many frames it has coded since."""
 
 QPS, COMPARED_QP, PRESET = (22, 30, 38, 46, 54), 46, 8
 MOVING_SHARE = 1 / 8

@@ -101,7 +101,7 @@ class HandshakeFolder:
             message = self.read(mg, kind, final=is_over)
             if message is not None or is_over:
                 return message
-            shortest_s = _WITH_EVENTS_S if self._events.heard else _SHORTEST_S
+            shortest_s = _WITH_EVENTS_S if self._events.available else _SHORTEST_S
             self._events.pause(min(pause_s(waited_s, shortest_s), deadline_s - waited_s))
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAGIC, VERSION = b"RLEM", 1
 _HEAD, _BRANCH, _CHANNEL = struct.Struct("<4sBBIII"), struct.Struct("<BHH"), struct.Struct("<eeB")
 _CRC_PLACE = slice(14, 18)
-_WIDEST_STEP = 60000.0  # of a half float; a channel with it is never told
+_WIDEST_STEP = 60000.0  # of a half float; a channel with it is never sent
 _MOST_NUMBERS = 2**28  # in one file; a damaged header must not ask for all memory
 
 
@@ -67,7 +67,7 @@ class Quantiser:
 
         `worth` is what a unit of noise variance on all of a channel costs, in the decoder's squared error. With n
         numbers in a channel, n bits halve its step and n / (worth step^2) is equal everywhere at the best spending:
-        step = scale sqrt(n / worth). A channel that the decoder does not look at is never told.
+        step = scale sqrt(n / worth). A channel that the decoder does not use is never sent.
         """
         channels = [branch[:, index] for branch in embeddings for index in range(branch.shape[1])]
         if len(channels) != len(worth):
@@ -106,7 +106,7 @@ class Quantiser:
 
 
 def encode_embeddings(embeddings: Arrays, quantiser: Quantiser, *, from_last_frame: bool = False) -> bytes:
-    """The bytes of an embedding file. `from_last_frame` lets channels be told as differences to the frame before."""
+    """The bytes of an embedding file. `from_last_frame` lets channels be coded as differences from the frame before."""
     if len({branch.shape[0] for branch in embeddings}) != 1 or any(branch.ndim != 4 for branch in embeddings):
         shapes = [branch.shape for branch in embeddings]
         raise ConfigError(f"embeddings have shapes {shapes}; each is (frames, channels, height, width), frames alike")

@@ -2,7 +2,7 @@
 
     planes --predict--> residuals --binarise--> bits --range coder--> bytes
 
-A residual is told as "zero?", sign, and a unary magnitude; each bit has an adaptive probability of its own, chosen by
+A residual is coded as "zero?", sign, and a unary magnitude; each bit has an adaptive probability of its own, chosen by
 the plane and by how large the residuals to the left and above were. One walk over the numbers serves both ways: when
 it decodes, each bit comes out of the bytes instead of the numbers, so the two cannot drift apart.
 """
@@ -28,7 +28,7 @@ LARGEST = 2**20
 """Magnitude of a number that can still be coded."""
 
 _CLASSES = 7  # of the residuals around
-_UNARY = 14  # magnitudes told bit by bit; larger ones continue as an Exp-Golomb code
+_UNARY = 14  # magnitudes coded bit by bit; larger ones continue as an Exp-Golomb code
 _LONGEST = 22  # bits of such a continuation
 _ZERO, _SIGN, _LENGTH, _BITS = 0, 1, 2 + _UNARY, 2 + _UNARY + _LONGEST
 _ONE = 1 << 15  # probabilities are of 15 bits

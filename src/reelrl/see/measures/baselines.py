@@ -45,7 +45,7 @@ class StreamBaselines(nn.Module):
         self.register_buffer("seen", torch.zeros(()))
 
     @torch.no_grad()
-    def look(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+    def observe(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """The mean before each of the frames [N, 3, H, W] and the frame before it; then they are taken in."""
         counts = self.seen + torch.arange(1, len(frames) + 1, device=frames.device, dtype=frames.dtype)
         means = self.mean + (frames - self.mean).cumsum(dim=0) / counts.view(-1, 1, 1, 1)
@@ -69,7 +69,7 @@ class StreamScores(StreamBaselines):
     def forward(self, frame: Tensor, reconstruction: Tensor) -> Tensor:
         """FIGURES of one frame [1, 3, H, W], as one vector; then the frame is taken in."""
         background = torch.where(self.seen > 0, self.background, frame)
-        guesses = torch.cat([reconstruction.to(frame.dtype), *self.look(frame)])
+        guesses = torch.cat([reconstruction.to(frame.dtype), *self.observe(frame)])
         errors = (guesses - frame).square_().mean(dim=1)
         away = frame - background
         foreground = (away.abs().amax(dim=1) > FOREGROUND).to(frame.dtype)

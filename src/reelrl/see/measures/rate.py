@@ -5,7 +5,7 @@
     lossless WebP, PNG  the same pictures, and the game's own smaller ones
 
 A file's bytes are all counted, its header too. The model's weights are what a receiver must have before the first
-frame; they are told beside the curves, not in them.
+frame; they are given beside the curves and not counted.
 """
 
 from __future__ import annotations

@@ -81,14 +81,14 @@ def figures_of(result: LearnResult) -> Tensor:
 class TensorBoardLogger:
     """Scalars of every frame, and pictures and histograms when asked, written by a thread.
 
-    `hear` is told of each batch, too, in the thread: the step of its first row, and the rows. What goes wrong there is
+    `on_rows` gets each batch, too, in the thread: the step of its first row, and the rows. What goes wrong there is
     raised by the next call here.
     """
 
-    def __init__(self, board: Board | NoBoard, names: Sequence[str], *, hear: Any = None) -> None:
+    def __init__(self, board: Board | NoBoard, names: Sequence[str], *, on_rows: Any = None) -> None:
         self.board = board
         self._names = [f"frame/{name}" for name in names]
-        self._hear: Callable[[int, NDArray[np.float32]], None] | None = hear
+        self._on_rows: Callable[[int, NDArray[np.float32]], None] | None = on_rows
         self._visualizer = FeatureVisualizer()
         self._rows: Tensor | None = None
         self._beside: list[Mapping[str, float]] = []
@@ -165,8 +165,8 @@ class TensorBoardLogger:
         for step, (row, more) in enumerate(zip(rows.tolist(), beside, strict=True), first_step):
             self.board.scalars(step, dict(zip(self._names, row, strict=True)) | dict(more))
         self.board.flush()
-        if self._hear:
-            self._hear(first_step, rows)
+        if self._on_rows:
+            self._on_rows(first_step, rows)
 
     def _write_histograms(self, step: int, snapshot: Snapshot) -> None:
         for name, values in snapshot.arrays().items():

@@ -101,7 +101,7 @@ class Pass:
         first = min(starts.values(), default=size)
         pictures = self._learn(blocks, first, size)
         for source, block in blocks.items():
-            mean, last = self._baselines[source].look(block.frames)
+            mean, last = self._baselines[source].observe(block.frames)
             self._positions[source] = block.position
             if first < size:
                 frames, last = block.frames[first:], last[first:]

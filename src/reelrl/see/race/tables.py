@@ -110,7 +110,7 @@ def _cell(values: Sequence[float], figure: str) -> str:
     return f"{mean} ({scale * min(values):.{digits}f}-{scale * max(values):.{digits}f})"
 
 
-_LOOKS: tuple[dict[str, Any], ...] = (
+_STYLES: tuple[dict[str, Any], ...] = (
     {"colour": "one"},
     {"colour": "two", "marker": "square"},
     {"colour": "one", "marker": "square", "dashed": True},
@@ -128,10 +128,10 @@ def _curves(rows: Sequence[Row], source: str) -> page.Html:
     of_source = [row for row in rows if row["source"] == source]
     last = marks_of(of_source)[-1]
     _, ranked = table(of_source, last, "mse")
-    learners = [line[0] for line in ranked if line[0] not in _PLAIN][: len(_LOOKS)]
+    learners = [line[0] for line in ranked if line[0] not in _PLAIN][: len(_STYLES)]
     lines = []
     for name in (*learners, *_PLAIN):
-        look = _PLAIN[name] if name in _PLAIN else _LOOKS[learners.index(name)]
+        style = _PLAIN[name] if name in _PLAIN else _STYLES[learners.index(name)]
         points = []
         for mark in marks_of(of_source):
             values = _values(of_source, name, source, mark, "mse")
@@ -139,5 +139,5 @@ def _curves(rows: Sequence[Row], source: str) -> page.Html:
             if level is not None:
                 points.append((float(mark), level))
         notes = [f"{name}, {mark:.0f} frames: {level:.1f} dB" for mark, level in points]
-        lines.append(Line(name, points, notes=notes, **look))
+        lines.append(Line(name, points, notes=notes, **style))
     return line_chart(lines, x=Axis("frames", log=True), y=Axis("PSNR, dB"), title=f"{source}: learning curves")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def kept_parts(args: argparse.Namespace) -> Iterator[PartsFolder]:
+def finished_parts(args: argparse.Namespace) -> Iterator[PartsFolder]:
     """The folder beside `args.output`; inside, parts are coded and the output is written."""
     from reelrl.encode.parts.folder import PartsFolder
 
@@ -27,6 +27,6 @@ def kept_parts(args: argparse.Namespace) -> Iterator[PartsFolder]:
             yield folder
         except KeyboardInterrupt:
             if folder.finished:
-                output.note("kept", folder.path, f"{folder.finished} finished parts", "go on with --resume")
+                output.note("saved", folder.path, f"{folder.finished} finished parts", "go on with --resume")
             raise
         folder.remove()
