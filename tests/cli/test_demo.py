@@ -223,6 +223,12 @@ def test_one_page_has_all_parts_and_links_to_each(
     anchors = [str(each["href"]) for name, each in found if name == "a"]
     assert anchors == [f"#{name}" for name in PARTS[1:]]
     assert {str(each["id"]) for _, each in found if "id" in each} == set(PARTS)
+    page = (tmp_path / "index.html").read_text()
+    assert main(["demo", "--only", "see", "--again", "--out", str(tmp_path)]) == 0
+    assert made[6:] == ["see"]
+    assert (tmp_path / "index.html").read_text() == page
+    assert main(["demo", "--only", "see", "--skip", "encode", "--out", str(tmp_path)]) == 0
+    assert "about encode" not in (tmp_path / "index.html").read_text()
 
 
 def test_a_demo_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,9 @@ def checked(markup: str) -> list[tuple[str, dict[str, str | None]]]:
 
 def outside_sources(markup: str) -> list[str]:
     """Whatever a browser would fetch that is neither inside the page nor beside it."""
-    fetched = [value or "" for _, found in checked(markup) for key, value in found.items() if key in ("src", "href")]
+    fetched = [
+        value or "" for _, found in checked(markup) for key, value in found.items() if key in ("src", "href", "poster")
+    ]
     return [
         value for value in fetched if "//" in value and not value.startswith("data:image/png;base64,")
     ] + re.findall(r"url\((?!data:)|@import", markup)
@@ -67,6 +69,7 @@ def whole_page() -> str:
                 page.columns(page.figure(page.image(PICTURE, "grey"), "caption"), page.figure(chart, "caption")),
                 page.table(["a", "b"], [["x", "1"], ["", "2"]], "caption"),
                 page.video("a.mp4", "a video", 128, 96),
+                page.video("b.mp4", "a wide video", 960, 96, PICTURE),
                 page.details("more", page.code("a < b"), page.facts([("name", "value")])),
                 superblock_map(PICTURE, [1, -1, 0, 2], title="map", boxes=[(0, 0, 64, 64)]),
             ),
@@ -82,6 +85,16 @@ def test_a_page_is_well_formed_and_fetches_nothing() -> None:
     assert all(attributes.get("alt") for name, attributes in found if name == "img")
     drawings = [attributes for name, attributes in found if name == "svg"]
     assert all(a.get("aria-label") or a.get("aria-hidden") for a in drawings)
+
+
+def test_columns_of_words_stand_to_the_left_and_columns_of_figures_to_the_right() -> None:
+    markup = page.table(
+        ["who", "what", "how much"], [["a", "map", "-1.5 [-2, -1]"], ["", "none", ""], ["b", "", "+3 %"]]
+    )
+    cells = [found.get("class") for name, found in checked(markup) if name == "td"]
+    assert cells == ["words", None] * 3
+    heads = [found.get("class") for name, found in checked(markup) if name == "th" and found["scope"] == "col"]
+    assert heads == ["words", "words", None]
 
 
 @settings(deadline=None)

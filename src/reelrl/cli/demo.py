@@ -13,7 +13,7 @@ see      An autoencoder watches a game for a minute and learns from each frame o
 act      A trained team plays a match of Doom: a film of what its players see, and of where everybody is.
 locate   Another match, of four players: what they see, where everybody is, and where a net thinks they are.
 
-A part that is finished is not made again; --again does so.
+A part that is finished is not made again, and stays on the page whatever is made next; --again makes it anew.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ def run(args: argparse.Namespace) -> int:
     folder = writable_folder(args.out)
     asked = DemoOptions(args.clip or CLIP, FRAMES if args.frames is None else args.frames)
     made, missing = _made(parts, folder, asked, again=args.again)
-    first = next(iter(made.values()))
+    shown = _with_finished(made, folder, asked, leave_out={*missing, *skipped})
+    first = next(iter(shown.values()))
     document = page(
         first.title,
         first.lead,
-        [chapter(name, part.sections) for name, part in made.items()] + [_left_out(*each) for each in missing.items()],
+        [chapter(name, part.sections) for name, part in shown.items()] + [_left_out(*each) for each in missing.items()],
         kicker=f"reelrl {__version__}",
         foot="Made by reel demo. No figure on this page was typed in by hand.",
-        contents=[(name, part.title) for name, part in made.items()][1:],
+        contents=[(name, part.title) for name, part in shown.items()][1:],
     )
     # The videos are there by now: whoever finds a page finds a whole one.
     path = own_path(folder / "index.html")
@@ -117,6 +118,16 @@ def _made(
     if not made:
         raise next(iter(missing.values()))
     return made, missing
+
+
+def _with_finished(
+    made: dict[str, DemoPart], folder: Path, asked: DemoOptions, leave_out: set[str]
+) -> dict[str, DemoPart]:
+    """What was made, and what an earlier tour left here: making one part again takes no other off the page."""
+    from reelrl.report.demo_part import finished_part
+
+    found = {name: made.get(name) or finished_part(name, folder, asked) for name in PARTS if name not in leave_out}
+    return {name: part for name, part in found.items() if part}
 
 
 class _Pace:

@@ -150,6 +150,11 @@ def signed(value: float, digits: int) -> str:
     return ("+" if value > 0 else "\N{MINUS SIGN}") + rounded
 
 
+def minus(number: str) -> str:
+    """A number as it was written, in typographic minus."""
+    return number.replace("-", "\N{MINUS SIGN}", 1)
+
+
 def nice_ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
     """Round numbers (1, 2, 2.5 or 5 times a power of ten) that cover low to high."""
     span = high - low or abs(high) or 1.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,10 @@ class Html(str):
     """Text that is markup already."""
 
     __slots__ = ()
+
+
+WIDE = 2.4
+"""Times as wide as high: on a phone such a film would be as high as the player's buttons."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +120,11 @@ def data_uri(picture: Picture) -> str:
     return "data:image/png;base64," + base64.b64encode(png_bytes(picture)).decode()
 
 
-def video(source: str, label: str, width: int, height: int) -> Html:
-    """A player for a file beside the page, and a link for browsers that do not know its codec."""
+def video(source: str, label: str, width: int, height: int, poster: Picture | None = None) -> Html:
+    """A player for a file beside the page, and a link for browsers that do not know its codec.
+
+    `poster` is shown until it plays, for films that begin black. On a phone a very wide film scrolls inside its column.
+    """
     player = tag(
         "video",
         src=source,
@@ -127,21 +135,26 @@ def video(source: str, label: str, width: int, height: int) -> Html:
         muted="",
         playsinline="",
         preload="auto",
+        poster=None if poster is None else data_uri(poster),
         aria_label=label,
     )
+    if width > WIDE * height:
+        player = tag("div", player, class_="scroll wide", tabindex=0, role="region", aria_label=label)
     return figure(player, join([text(label), tag("a", source, href=source)]))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", *, wrap: bool = False) -> Html:
-    """Names to the left, figures to the right. A row that begins with "" continues the one above.
+    """Columns of words to the left, of figures to the right. A row that begins with "" continues the one above.
 
     A table that is too wide scrolls inside its column; with `wrap` an interval goes below its mean before that.
     """
-    head = tag("tr", join(tag("th", name, scope="col") for name in heads))
+    rows = list(rows)
+    sides = [_side([row[place] for row in rows if place < len(row)]) for place in range(len(heads))]
+    head = tag("tr", join(tag("th", name, scope="col", class_=side) for name, side in zip(heads, sides, strict=True)))
     if wrap:
         rows = [[type(cell)(cell.replace(" [", "\n[")) for cell in row] for row in rows]
     lines = [
-        tag("tr", join([tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])]), class_=_kind(row))
+        tag("tr", join([tag("th", row[0], scope="row"), *map(_cell, row[1:], sides[1:])]), class_=_kind(row))
         for row in rows
     ]
     whole = tag("table", join([tag("thead", head), tag("tbody", join(lines))]), class_="wrap" if wrap else None)
@@ -165,6 +178,18 @@ def details(summary: str, *parts: str) -> Html:
 
 def _kind(row: Sequence[str]) -> str | None:
     return None if row[0] else "more"
+
+
+def _cell(content: str, side: str | None) -> Html:
+    return tag("td", content, class_=side)
+
+
+_FIGURE = re.compile(r"[-+−]?(\d|nan|inf)|[-–]?$")
+
+
+def _side(cells: Iterable[str]) -> str | None:
+    """The class of a column: words stand to the left, figures and what stands for a missing one to the right."""
+    return None if all(_FIGURE.match(re.sub("<[^>]*>", "", cell)) for cell in cells) else "words"
 
 
 def _attributes(values: dict[str, object]) -> str:
@@ -236,7 +261,7 @@ svg text { fill: var(--soft); font: 13px system-ui, -apple-system, "Segoe UI", R
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .95rem; }
 th, td { padding: .5rem .75rem; text-align: right; white-space: nowrap; }
 th:first-child { text-align: left; padding-left: 0; }
-td:nth-child(2), thead th:nth-child(2) { text-align: left; }
+td.words, th.words { text-align: left; }
 .wrap th { white-space: normal; }
 .wrap td { white-space: pre; }
 thead th { color: var(--soft); font-weight: 600; font-size: .85rem; border-bottom: 2px solid var(--line); }
@@ -259,6 +284,7 @@ footer { margin-top: 4rem; padding-bottom: 3rem; }
   .stats strong { font-size: 1.8rem; }
   th, td { padding: .45rem .5rem; }
   table { font-size: .875rem; }
+  .wide video { width: auto; max-width: none; height: 11rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .6rem; }
 }

@@ -12,6 +12,7 @@ from reelrl.act.doom.weights import SHIPPED
 from reelrl.agents.devices import use_threads
 from reelrl.content.write.film import write_film
 from reelrl.errors import ConfigError
+from reelrl.report.charts import minus
 from reelrl.report.demo_part import DemoPart
 from reelrl.report.page import code, section, table, video
 from reelrl.runs.progress import Progress
@@ -42,7 +43,7 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - play
     film = f"doom-{name}.mp4"
     saved = open_team(name)
     played, size = _play(saved, folder / film)
-    rows = [[team, f"{each.reward:.0f}", str(each.kills), str(each.steps)] for team, each in played.items()]
+    rows = [[team, minus(f"{each.reward:.0f}"), str(each.kills), str(each.steps)] for team, each in played.items()]
     lines = [["team", team, f"return {each.reward:.0f}", f"kills {each.kills}"] for team, each in played.items()]
     record = {"doom": {"scenario": name, "returns": {team: each.reward for team, each in played.items()}}}
     return DemoPart(TITLE, LEAD, [_section(name, film, size, rows)], record, lines, [film])

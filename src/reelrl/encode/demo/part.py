@@ -74,4 +74,4 @@ def _command(options: DemoOptions) -> str:
     words = ["reel", "demo", "--only", "encode"]
     words += ["--clip", options.clip] if options.clip != CLIP else []
     words += ["--frames", str(options.frames)] if options.frames != FRAMES else []
-    return shlex.join(words)
+    return shlex.join([*words, "--again"])

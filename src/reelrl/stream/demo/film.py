@@ -30,13 +30,27 @@ RATE, STALL = (109, 181, 255), (255, 106, 77)
 DIMMED = 0.35
 
 
-def write_side_by_side(path: Path, site: Path, ladder: Ladder, watchings: Sequence[Watching]) -> tuple[int, int]:
-    """Write the film; returns its width and height."""
+def write_side_by_side(path: Path, site: Path, ladder: Ladder, watchings: Sequence[Watching]) -> Picture:
+    """Write the film; returns a picture of it that tells what it is about."""
     sequences = [seen_pictures(site, each.rungs) for each in watchings]
     fps = len(sequences[0]) / (len(watchings[0].rungs) * watchings[0].segment_s)
-    write_film(path, _moments(ladder, watchings, sequences, fps), fps)
-    height, width = sequences[0][0].shape[:2]
-    return len(watchings) * (width + MARGIN) - MARGIN, CAPTION + STRIP + height
+    told: list[Picture] = []
+
+    def pictures() -> Iterator[Picture]:
+        for number, picture in enumerate(_moments(ladder, watchings, sequences, fps)):
+            if number == int(_telling_s(watchings) * fps):
+                told.append(picture)
+            yield picture
+
+    write_film(path, pictures(), fps)
+    return told[0]
+
+
+def _telling_s(watchings: Sequence[Watching]) -> float:
+    """The middle of the longest stall, where one stands still and others may go on; without any, half of the film."""
+    stalls = [stall for each in watchings for stall in each.stalls] or [(0.0, max(each.ended_s for each in watchings))]
+    since_s, until_s = max(stalls, key=lambda stall: stall[1] - stall[0])
+    return (since_s + until_s) / 2
 
 
 def seen_pictures(site: Path, rungs: Sequence[int]) -> list[Picture]:

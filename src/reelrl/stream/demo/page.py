@@ -5,13 +5,14 @@ from __future__ import annotations
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from reelrl.report.charts import Axis, Line, line_chart, steps
+from reelrl.report.charts import Axis, Line, line_chart, minus, steps
 from reelrl.report.page import code, columns, figure, section, table, video
 from reelrl.stream.demo.measure import BUFFER_S, OTHER_LINKS, QOE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reelrl.content.pictures import Picture
     from reelrl.report.page import Html
     from reelrl.stream.data.ladders import Ladder
     from reelrl.stream.data.traces import Trace
@@ -29,21 +30,22 @@ def sections(
     ladder: Ladder,
     trace: Trace,
     film: str,
-    size: tuple[int, int],
+    poster: Picture,
     *,
     live: str,
     site: str,
 ) -> list[Html]:
     """`live` is what plays it in browsers, `site` what packages the ladder."""
     names = [each.playback.controller for each in watchings]
+    height, width = poster.shape[:2]
     rows = [
         [
             each.playback.controller,
-            f"{each.playback.qoe:.3f}",
+            minus(f"{each.playback.qoe:.3f}"),
             f"{sum(each.playback.timeline['bitrate_kbps']) / len(each.rungs):.0f}",
             f"{each.playback.rebuffer_s:.1f}",
             f"{each.playback.switches}",
-            f"{mean(other.qoe for other in each.others):.3f}",
+            minus(f"{mean(other.qoe for other in each.others):.3f}"),
             f"{mean(other.rebuffer_s for other in each.others):.1f}",
         ]
         for each in watchings
@@ -52,7 +54,7 @@ def sections(
         section(
             TITLE,
             f"{LEAD} Left to right: {', '.join(names)}. Bars are bitrates, red is where the picture stood still.",
-            video(film, "what each viewer saw, on one clock", *size),
+            video(film, "what each viewer saw, on one clock", width, height, poster),
             columns(*(_chart(each, trace) for each in watchings)),
             table(
                 ["controller", "QoE", "kbit/s", "stalled, s", "switches", "other links: QoE", "stalled, s"],

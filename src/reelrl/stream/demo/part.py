@@ -34,7 +34,7 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has 
         for name, controller in controllers.items():
             watchings.append(demo.watch(name, controller, trace, ladder))
             progress.update()
-    size = write_side_by_side(own_path(folder / FILM), site, ladder, watchings)
+    poster = write_side_by_side(own_path(folder / FILM), site, ladder, watchings)
     words = ["reel", "play", str(site), "--controller", *controllers, "--trace", str(link)]
     live = shlex.join([*words, "--buffer", f"{demo.BUFFER_S:g}"])
     lines: list[list[str]] = [["left", each] for each in missing]
@@ -45,7 +45,7 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - has 
     lines.append(["live", live])
     record = {"viewings": [each.playback.row() for each in watchings]}
     packaging = ["reel", "ladder", demo.CLIP, "-o", str(site), *_rungs(), "--preset", str(demo.SETTINGS.preset)]
-    sections = page.sections(watchings, ladder, trace, FILM, size, live=live, site=shlex.join(packaging))
+    sections = page.sections(watchings, ladder, trace, FILM, poster, live=live, site=shlex.join(packaging))
     return DemoPart(page.TITLE, page.LEAD, sections, record, lines, [FILM])
 
 
