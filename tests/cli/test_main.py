@@ -145,6 +145,16 @@ def test_wrong_usage_exits_2(
     assert calls == []
 
 
+def test_an_unknown_option_is_told_with_the_nearest(
+    command: Callable[..., list[argparse.Namespace]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("thing")
+    assert cli.main(["thing", "--sead=1"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "error  unrecognized arguments: --sead=1; did you mean --seed; reel thing"
+    )
+
+
 def fail(error: BaseException) -> None:
     raise error
 

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import os
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -98,7 +99,10 @@ class CommandParser(argparse.ArgumentParser):
     """Says what is wrong in one line; all options, which argparse would print before it, are a `--help` away."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_USAGE, f"error  {message}; {self.prog} --help lists the options\n")
+        unknown = message.removeprefix("unrecognized arguments: ").partition(" ")[0].partition("=")[0]
+        near = get_close_matches(unknown[:40], self._option_string_actions, 1) if unknown.startswith("--") else []
+        meant = f"; did you mean {near[0]}" if near else ""
+        self.exit(WRONG_USAGE, f"error  {message}{meant}; {self.prog} --help lists the options\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
