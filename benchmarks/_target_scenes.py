@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import argparse
 
 FRAMES = 48
+GAMES = ("Assault", "Breakout", "MsPacman", "Pong", "Qbert", "Seaquest", "SpaceInvaders", "Boxing")
 
 
 class Part(NamedTuple):
@@ -18,6 +19,10 @@ class Part(NamedTuple):
     first: int
     frames: int
     place: int
+
+
+SAME = {"bloom": "flower", "cars": "car-detection", "drive": "VID_cavlc_temporal_direct"}
+"""Clips that are cut from another of the videos, by source: a model without the one is without the other."""
 
 
 def short_scenes(args: argparse.Namespace) -> list[Part]:
@@ -103,6 +108,8 @@ def long_scenes(args: argparse.Namespace) -> list[Part]:
             video = f"generated:{style}?size={size}&frames={frames}&seed={10 * row + column}"
             if frames:
                 parts[video] = [(0, frames)] if frames <= 200 else [(0, frames // 2), (frames // 2, frames // 2)]
+    for number, game in enumerate(GAMES):
+        parts[f"atari:{game}?scale=2&fps=30&frames=120&seed={number}"] = [(0, 120)]
     return [
         Part(video, first, frames, place) for video, each in parts.items() for place, (first, frames) in enumerate(each)
     ]

@@ -24,15 +24,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from _target_scenes import Part, long_scenes, short_scenes
+from _target_scenes import SAME, Part, long_scenes, short_scenes
 
 from reelrl.content.sources import open_clip
 from reelrl.encode.target.evaluate import SearchOutcome, TargetPlan, judge, models_without, summary, with_point
 from reelrl.encode.target.fit import CurveFitSettings
 from reelrl.encode.target.laboratory import MeasuredCurves, RealEncodes
-from reelrl.encode.target.lessons import CurvePoint, Lesson, LessonPlan, lesson_of
+from reelrl.encode.target.lessons import SETTINGS, CurvePoint, Lesson, LessonPlan, lesson_of, whole_point
 from reelrl.encode.target.model_file import save_models
+from reelrl.encode.target.probe import frames_to_check
 from reelrl.encode.target.scenes import source_of
+from reelrl.encode.target.scores import METRICS
 from reelrl.encode.target.search import SearchRules
 from reelrl.encode.target.train import TargetTraining, fit_all
 from reelrl.report.intervals import mean_interval, quotient_interval
@@ -41,11 +43,14 @@ from reelrl.storage.files import write_atomic
 if TYPE_CHECKING:
     from reelrl.content.clip import Clip
 
+ENDS = (18, 60)  # CRFs
 SMALL_PIXELS = 500_000  # beyond, preset 4 is too dear to learn from
 
 
-def scenes(args: argparse.Namespace) -> list[Part]:
-    return long_scenes(args) if args.long else short_scenes(args)
+def scenes(args: argparse.Namespace) -> dict[int, Part]:
+    """By the number that each has in the whole list."""
+    parts = enumerate(long_scenes(args) if args.long else short_scenes(args))
+    return {number: part for number, part in parts if not args.only or any(name in part.video for name in args.only)}
 
 
 def scene_of(part: Part) -> Clip:
@@ -61,16 +66,29 @@ def plan_of(number: int, scene: Clip) -> LessonPlan:
     return plan if small else replace(plan, presets=plan.presets | {"4": ()})
 
 
+def reach_of(scene: Clip) -> Lesson:
+    """What a scene reaches by preset 8: enough to choose a target for it."""
+    scene = scene.load()
+    lesson = lesson_of(scene, LessonPlan(probes=(), presets={}))
+    settings, few = SETTINGS.for_clip(scene), frames_to_check(scene.frame_count)
+    return replace(lesson, points=[whole_point(scene, settings, crf, ("vmaf",), few) for crf in ENDS])
+
+
 def measure(args: argparse.Namespace) -> None:
     todo = scenes(args)
     Path(args.lessons).mkdir(parents=True, exist_ok=True)
     end_s = time.monotonic() + args.seconds
-    for number in sorted(range(len(todo)), key=lambda each: (todo[each].place, each)):
+    for number in sorted(todo, key=lambda each: (todo[each].place, each)):
         path = Path(args.lessons) / f"{number:03d}.json"
         if path.exists() or time.monotonic() > end_s:
             continue
         scene = scene_of(todo[number])
-        lesson = lesson_of(scene, plan_of(number, scene))
+        if scene.height > args.most_height:
+            continue
+        if args.long:
+            lesson = reach_of(scene)
+        else:
+            lesson = lesson_of(scene, replace(plan_of(number, scene), metrics=tuple(args.metrics)))
         write_atomic(path, json.dumps(asdict(lesson)).encode())
         curves = {name: lesson.curve(name, "vmaf.mean")[1].round(1).tolist() for name in ("probe", "8", "4")}
         print(number, lesson.name, f"{lesson.width}x{lesson.height}", curves, flush=True)
@@ -80,17 +98,24 @@ def read(folder: str) -> dict[int, Lesson]:
     found = {}
     for path in sorted(Path(folder).glob("*.json")):
         written = json.loads(path.read_bytes())
-        found[int(path.stem)] = Lesson(**written | {"points": [CurvePoint(**point) for point in written["points"]]})
+        lesson = Lesson(**written | {"points": [CurvePoint(**point) for point in written["points"]]})
+        found[int(path.stem)] = replace(lesson, source=SAME.get(lesson.source, lesson.source))
     return found
 
 
 def judge_all(args: argparse.Namespace) -> None:
-    todo, lessons = scenes(args), read(args.lessons)
-    laboratory = RealEncodes({lessons[n].name: scene_of(todo[n]) for n in lessons})
+    todo = scenes(args)
+    lessons = {number: lesson for number, lesson in read(args.lessons).items() if number in todo}
+    laboratory = RealEncodes({lesson.name: scene_of(todo[n]) for n, lesson in lessons.items()})
+    plan = TargetPlan(presets=tuple(args.presets), most_height=args.most_height)
+    models = None
+    if args.taught:
+        plan = replace(plan, references=())
+        sources = dict.fromkeys(lesson.source for lesson in lessons.values())
+        models = models_without(list(read(args.taught).values()), plan, sources=list(sources))
     outcomes = []
     end_s = time.monotonic() + args.seconds
-    plan = TargetPlan(presets=tuple(args.presets), most_height=args.most_height)
-    for outcome in judge(list(lessons.values()), plan, laboratory):
+    for outcome in judge(list(lessons.values()), plan, laboratory, models):
         outcomes.append(outcome)
         if outcome.searcher == "model":
             print(
@@ -99,13 +124,13 @@ def judge_all(args: argparse.Namespace) -> None:
                 f"{outcome.search_cpu_s / outcome.encode_cpu_s:.2f} x",
                 flush=True,
             )
+        if args.out:
+            rows = [asdict(each) | {"miss": each.miss} for each in outcomes]
+            write_atomic(Path(args.out), json.dumps({"summary": summary(outcomes), "scenes": rows}, indent=1).encode())
         if time.monotonic() > end_s:
             break
     for row in summary(outcomes):
         print({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
-    if args.out:
-        rows = [asdict(each) | {"miss": each.miss} for each in outcomes]
-        write_atomic(Path(args.out), json.dumps({"summary": summary(outcomes), "scenes": rows}, indent=1).encode())
 
 
 def table(args: argparse.Namespace) -> None:
@@ -233,10 +258,14 @@ def main() -> None:
         for option in ("files", "clips", "bunny"):
             each.add_argument(f"--{option}", default=".", help="folder of these videos")
         each.add_argument("--long", action="store_true", help="scenes of natural length")
+        each.add_argument("--only", nargs="+", default=[], help="videos with one of these in their names")
         each.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
-        if name == "judge":
+        each.add_argument("--most-height", type=int, default=4320, help="larger pictures are left out")
+        if name == "measure":
+            each.add_argument("--metrics", nargs="+", default=METRICS)
+        else:
             each.add_argument("--presets", type=int, nargs="+", default=[8, 4])
-            each.add_argument("--most-height", type=int, default=4320, help="larger pictures are not judged")
+            each.add_argument("--taught", help="folder of the lessons that models learn from, if others")
             each.add_argument("--out")
     args = parser.parse_args()
     args.step(args)

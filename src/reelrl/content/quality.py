@@ -212,7 +212,9 @@ def _vmaf_arguments(width: int, height: int, depth: int, every: int) -> list[str
     )
     form = "yuv420p" if depth == 8 else "yuv420p10le"
     source = ["-f", "rawvideo", "-pix_fmt", form, "-s", f"{width}x{2 * height}", "-r", "30", "-i", "pipe:0"]
-    return ["-hide_banner", "-loglevel", "error", "-nostdin", *source, "-lavfi", graph, "-f", "null", "-"]
+    # One thread each: starting more takes as long as a few scores.
+    alone = ["-threads", "1", "-filter_complex_threads", "1"]
+    return ["-hide_banner", "-loglevel", "error", "-nostdin", *alone, *source, "-lavfi", graph, "-f", "null", "-"]
 
 
 def _stacked(reference: Iterable[Frame], distorted: Iterable[Frame]) -> Iterator[tuple[tuple[int, int, int], bytes]]:

@@ -13,6 +13,7 @@ from reelrl.encode.target.fit import CurveFitSettings, fitted
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.laboratory import Laboratory, MeasuredCurves
 from reelrl.encode.target.lessons import BITS, SETTINGS, Lesson
+from reelrl.encode.target.levels import Stretch
 from reelrl.encode.target.model import FigureModel, FileBelief
 from reelrl.encode.target.probe import cost
 from reelrl.encode.target.search import SceneSearch, SearchRules
@@ -41,7 +42,8 @@ class TargetPlan:
     metric    of the target, pooled by `pool`
     targets   of each scene and preset; spread over what the scene reaches between `TARGETS`
     least_height, most_height   scenes of smaller and larger pictures teach and are not judged
-    encode_references   make every encode that the reference searchers ask for, whole scenes each
+    references   the reference searchers to compare with
+    encode_references   make every encode that they ask for, whole scenes each
     """
 
     presets: tuple[int, ...] = (8, 4)
@@ -50,6 +52,7 @@ class TargetPlan:
     targets: int = 1
     least_height: int = 352
     most_height: int = 4320
+    references: tuple[str, ...] = tuple(REFERENCES)
     encode_references: bool = False
     rules: SearchRules = field(default_factory=SearchRules)
     fit: CurveFitSettings = field(default_factory=CurveFitSettings)
@@ -69,6 +72,7 @@ class SearchOutcome:
     recoded    how often the encode was given up, or made again
     frames     of the scene
     more_bits  of a steered encode over one that is not steered and has the same figure, as a share; 0 for others
+    stretches  what was scored of each steered encode
     search_cpu_s, encode_cpu_s   features, probes, checks, scores, an encode that is thrown away; the encode that stays
     """
 
@@ -88,6 +92,7 @@ class SearchOutcome:
     encode_cpu_s: float
     frames: int = 0
     more_bits: float = 0.0
+    stretches: tuple[tuple[Stretch, ...], ...] = ()
 
     @property
     def miss(self) -> float:
@@ -111,10 +116,10 @@ class SourceTask:
 
 
 def models_without(
-    lessons: Sequence[Lesson], plan: TargetPlan, work: Executor | None = None
+    lessons: Sequence[Lesson], plan: TargetPlan, work: Executor | None = None, sources: Sequence[str] | None = None
 ) -> dict[str, dict[str, FigureModel]]:
-    """By source: the models that are fitted to all others."""
-    sources = sorted({lesson.source for lesson in lessons if plan.judges(lesson)})
+    """By source, of all that are judged unless told: the models that are fitted to all others."""
+    sources = sources or sorted({lesson.source for lesson in lessons if plan.judges(lesson)})
     tasks = [([each for each in lessons if each.source != source], plan) for source in sources]
     return dict(zip(sources, (work or InProcess()).map(_fit, tasks, name=lambda _: "a fit"), strict=True))
 
@@ -158,8 +163,9 @@ def judge_source(task: SourceTask) -> list[SearchOutcome]:
             answers, measured = task.laboratory, lesson
             if not plan.encode_references:
                 answers, measured = MeasuredCurves(), with_point(lesson, final)
-            for name, searcher in REFERENCES.items():
-                outcomes.append(_by_reference(name, searcher, measured, preset, target, answers))
+            outcomes += [
+                _by_reference(name, REFERENCES[name], measured, preset, target, answers) for name in plan.references
+            ]
     return outcomes
 
 
@@ -193,11 +199,12 @@ def _by_model(
 
     decision = search.decide(ask)
     steered = laboratory.steered(lesson, search, round(decision.chosen.crf))
-    thrown_away_s, recoded, more_bits = 0.0, 0, 0.0
+    thrown_away_s, recoded, more_bits, stretches = 0.0, 0, 0.0, ()
     if steered is not None:
         final = replace(steered.point, encode_cpu_s=steered.plain.encode_cpu_s)
         thrown_away_s = steered.point.encode_cpu_s - steered.plain.encode_cpu_s
         recoded, more_bits = len(steered.encodes) - 1, _more_bits(lesson, steered, target)
+        stretches = tuple(tuple(each) for each in steered.encodes)
         decision = search.after_encodes(decision, steered.encodes)
     else:
         final = laboratory.whole(lesson, preset, decision.chosen.crf, plan.metric)
@@ -211,7 +218,8 @@ def _by_model(
         file.learn(beliefs[name])
     spent_s = lesson.feature_cpu_s + sum(point.encode_cpu_s + point.score_cpu_s[plan.metric] for point in asked)
     outcome = _outcome(MODEL, lesson, preset, target, final, len(decision.probes) + recoded, spent_s + thrown_away_s)
-    return replace(outcome, place=place, doubt=decision.chosen.doubt, recoded=recoded, more_bits=more_bits), final
+    more = {"recoded": recoded, "more_bits": more_bits, "stretches": stretches}
+    return replace(outcome, place=place, doubt=decision.chosen.doubt, **more), final
 
 
 def _searcher(

@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 LAST = 0.5
 """Weight of the last stretch in what is expected of the next, against all."""
 
-UNLIKE, _ALIKE = 1.5, 40.0
+UNLIKE, _ALIKE = 2.5, 40.0
 """Standard deviation of the level of a stretch of so many frames around that of the rest, in VMAF."""
+
+
+# How far the first frames lie above the others at one CRF, in the scale of curves, and in how many frames that fades:
+# what follows a key frame is better than what comes later.
+_START, _FADES = {"vmaf": 3.0, "psnr": 1.5}, 20.0
+
+
+_PER_DB = {"vmaf": 1.0, "psnr": 1.0}  # from frame to frame of one encode, in the scale of curves
+_LARGEST_OFF = 2.0  # dB; pictures that stand still may be far off, and their VMAF is not
 
 
 @dataclass(frozen=True)
@@ -43,51 +52,74 @@ def mean_crf(stretches: Sequence[Stretch]) -> float:
     return float(np.average([each.crf for each in stretches], weights=[each.frames for each in stretches]))
 
 
+def of_all(figure: str, value: float, psnrs: Sequence[float], all_psnrs: Sequence[float]) -> float:
+    """What all frames of a stretch have, where a few of these PSNRs have `value`: a better PSNR is a better frame."""
+    off = float(np.clip(np.mean(all_psnrs) - np.mean(psnrs), -_LARGEST_OFF, _LARGEST_OFF))
+    return float(from_scale(figure, to_scale(figure, value) + _PER_DB.get(figure.partition(".")[0], 0.0) * off))
+
+
 class Levels:
     """Stretches of an encode on the curve of their scene.
 
     curve   expected figure at each of `CRFS`, falling
     doubt   standard deviation of that before anything was scored, where 1 is what 1 is for VMAF
     frames  of the scene
+    before  stretches of an earlier encode of it: which parts lie above and below the curve
     """
 
-    def __init__(self, figure: str, curve: Vector, doubt: float, stretches: Sequence[Stretch], frames: int) -> None:
+    def __init__(
+        self,
+        figure: str,
+        curve: Vector,
+        doubt: float,
+        stretches: Sequence[Stretch],
+        frames: int,
+        before: Sequence[Stretch] = (),
+    ) -> None:
         self._figure, self._scaled, self._stretches = figure, to_scale(figure, curve), stretches
-        self._doubt = doubt
         self._known = sum(stretch.frames for stretch in stretches)
-        self._frames = frames
-        self._levels = [
-            float(to_scale(figure, each.figure)) - float(np.interp(each.crf, CRFS, self._scaled)) for each in stretches
-        ]
+        self._frames, self._levels = frames, self._levels_of(stretches)
+        shape = _START.get(figure.partition(".")[0], _START["psnr"]) * np.exp(-np.arange(frames) / _FADES)
+        shape -= shape.mean()
+        of_each = np.repeat(self._levels_of(before), [stretch.frames for stretch in before])
+        shape[: len(of_each)] = of_each
+        unsure = self._known / _ALIKE * (doubt / UNLIKE) ** 2
+        self._ahead = shape[self._known :] + self._off(shape) * unsure / (1 + unsure)
 
     def rest_at(self, target: float, under_way: Sequence[float], least: float, most: float) -> tuple[float, float]:
         """(CRF within bounds for frames that are not sent, what all frames then have on average).
 
         `under_way` are the CRFs of those that were sent and are not scored.
         """
-        ahead = self._curve(self._ahead)
+        sent = self._ahead[: len(under_way)]
         done = sum(each.frames * each.figure for each in self._stretches)
-        done += float(np.interp(under_way, CRFS, ahead).sum()) if under_way else 0.0
-        rest = self._frames - self._known - len(under_way)
-        means = (done + rest * ahead) / self._frames
+        done += float(from_scale(self._figure, np.interp(under_way, CRFS, self._scaled) + sent).sum())
+        means = (done + self._sum(self._ahead[len(under_way) :])) / self._frames
         return _nearest(means, target, least, most)
 
     def whole_at(self, target: float) -> float:
         """The CRF at which all frames would have the target on average."""
-        total = (self._frames - self._known) * self._curve(self._ahead)
-        for stretch, level in zip(self._stretches, self._levels, strict=True):
-            total = total + stretch.frames * self._curve(level)
+        known = np.repeat(self._levels, [stretch.frames for stretch in self._stretches])
+        total = self._sum(np.concatenate([known, self._ahead]))
         return _nearest(total / self._frames, target, CRFS[0], CRFS[-1])[0]
 
-    @property
-    def _ahead(self) -> float:
-        frames = [stretch.frames for stretch in self._stretches]
-        like_known = LAST * self._levels[-1] + (1 - LAST) * float(np.average(self._levels, weights=frames))
-        unsure = self._known / _ALIKE * (self._doubt / UNLIKE) ** 2
-        return like_known * unsure / (1 + unsure)
+    def _levels_of(self, stretches: Sequence[Stretch]) -> Vector:
+        figures, crfs = [each.figure for each in stretches], [each.crf for each in stretches]
+        levels: Vector = to_scale(self._figure, np.array(figures)) - np.interp(crfs, CRFS, self._scaled)
+        return levels
 
-    def _curve(self, level: float) -> Vector:
-        return from_scale(self._figure, self._scaled + level)
+    def _off(self, shape: Vector) -> float:
+        """How far the stretches lie above what was expected of them: all, and the last once more."""
+        sizes = [stretch.frames for stretch in self._stretches]
+        ends = np.cumsum(sizes)
+        expected = [shape[end - size : end].mean() for end, size in zip(ends, sizes, strict=True)]
+        off = self._levels - expected
+        return float(LAST * off[-1] + (1 - LAST) * np.average(off, weights=sizes))
+
+    def _sum(self, levels: Vector) -> Vector:
+        """Of frames at these levels, at each of `CRFS`."""
+        total: Vector = from_scale(self._figure, self._scaled + levels[:, None]).sum(axis=0)
+        return total
 
 
 def _nearest(means: Vector, target: float, least: float, most: float) -> tuple[float, float]:

@@ -28,6 +28,7 @@ class SearchRules:
 
     check   a few frames of the encode are scored where the standard deviation at its CRF is above it
     redo    the encode is made again where it is then believed to miss by more
+    redo_steered  the same of one that was steered: more of its frames are known
     thrift  a probe must make a miss less likely by so much for each encode that it takes
     probes  of a scene at most
     encodes  of a scene at most
@@ -35,6 +36,7 @@ class SearchRules:
 
     check: float = 0.4
     redo: float = 0.7
+    redo_steered: float = 0.85
     thrift: float = 0.56
     probes: int = 2
     encodes: int = 3
@@ -48,12 +50,13 @@ CHECK_DOUBT = 0.35
 STRETCH_DOUBT = 1.0
 """The same of a short stretch of a scene around the whole scene."""
 
-ROOM = 8.0
+ROOM = 12.0
 """CRF steps that the rest of an encode is moved by at the most, either way."""
 
 _CHECKED_POOLS = ("mean", "harmonic")
 _LOST = 3.0  # standard deviation, in the same shares
 _MADE_UP = 2.5  # of a scene, by the part of it that is still to come
+_WORTH = 1.4  # times what a probe takes: what it must save where the encode is steered
 
 
 @dataclass(frozen=True)
@@ -142,22 +145,32 @@ class SceneSearch:
         return self.target.pool in _CHECKED_POOLS
 
     def rest_at(
-        self, stretches: Sequence[Stretch], under_way: Sequence[float], frames: int, start: float, *, last: bool
+        self,
+        stretches: Sequence[Stretch],
+        under_way: Sequence[float],
+        frames: int,
+        start: float,
+        *,
+        last: bool,
+        before: Sequence[Stretch] = (),
     ) -> float | None:
-        """The CRF for the rest of an encode; None where it can't meet the target and is not the `last`."""
-        levels = self._levels(stretches, frames)
+        """The CRF for the rest of an encode; None where another encode is better, and it is not the `last`.
+
+        `before` are the stretches of the one before it.
+        """
+        levels = self._levels(stretches, frames, before)
         least = max(start - ROOM, self._least_crf)
         crf, mean = levels.rest_at(self.target.value, under_way, least, max(start + ROOM, least))
         # What is to come may be unlike what is known.
         unsure = UNLIKE * (1 - sum(stretch.frames for stretch in stretches) / frames)
-        lost = abs(mean - self.target.value) > (self.rules.redo + unsure) * self.target.near
+        lost = abs(mean - self.target.value) > (self.rules.redo_steered + unsure) * self.target.near
         if last or not lost or abs(levels.whole_at(self.target.value) - start) < ROOM / 2:
             return crf
         return None
 
-    def start_again(self, stretches: Sequence[Stretch], frames: int) -> float:
+    def start_again(self, stretches: Sequence[Stretch], frames: int, before: Sequence[Stretch] = ()) -> float:
         """The CRF of another encode, and what this one taught is learned."""
-        crf = max(self._levels(stretches, frames).whole_at(self.target.value), self._least_crf)
+        crf = max(self._levels(stretches, frames, before).whole_at(self.target.value), self._least_crf)
         self.learn(stretches, frames)
         return crf
 
@@ -190,14 +203,14 @@ class SceneSearch:
     def facts(self) -> list[Any]:
         """All that steered encodes depend on besides the scene and the first CRF, as plain data."""
         falling = [round(float(value), 6) for value in self._falling()]
-        return ["steered", str(self.target), self.rules.redo, self.rules.encodes, self._least_crf, falling]
+        return ["steered", str(self.target), self.rules.redo_steered, self.rules.encodes, self._least_crf, falling]
 
     def _is_near(self, figure: float) -> bool:
-        return abs(figure - self.target.value) <= self.rules.redo * self.target.near
+        return abs(figure - self.target.value) <= self.rules.redo_steered * self.target.near
 
-    def _levels(self, stretches: Sequence[Stretch], frames: int) -> Levels:
+    def _levels(self, stretches: Sequence[Stretch], frames: int, before: Sequence[Stretch] = ()) -> Levels:
         doubt = float(self._quality.curve(self.preset)[1][_place(stretches[0].crf)]) / self.target.near
-        return Levels(self.target.figure, self._falling(), doubt, stretches, frames)
+        return Levels(self.target.figure, self._falling(), doubt, stretches, frames, before)
 
     @property
     def _least_crf(self) -> float:
@@ -233,7 +246,7 @@ class SceneSearch:
         left = self._quality.after_probe(round(at.crf), self.preset, _place(at.crf))
         if self.restart_cost is not None:
             saved = self._off_by(_MADE_UP, at.doubt) - self._off_by(_MADE_UP, left)
-            return saved * self.restart_cost > self.probe_cost
+            return saved * self.restart_cost > _WORTH * self.probe_cost
         if at.doubt > _LOST * self.target.near:
             return True  # an encode would be thrown away, and takes more
         return self._off_by(1, at.doubt) - self._off_by(1, left) > self.rules.thrift * self.probe_cost

@@ -1,8 +1,9 @@
 """One encode that is steered to its target: a few frames are scored as it goes, and what is still to come makes up.
 
-The encoder begins at the chosen CRF. When the first mini-GOPs are out, frames of them are scored, and the CRF of those
-that follow is moved so that the mean of all frames is expected on the target; the encoder still shares out QPs among
-pictures by itself. An encode that can't get there any more is given up early: it costs what is coded by then.
+The encoder begins at the chosen CRF. When the first mini-GOPs are out, one frame of each is scored; the PSNR of all,
+which the encoder knows, says how far it stands for the others. The CRF of those that follow is moved so that the mean
+of all frames is expected on the target; the encoder still shares out QPs among pictures by itself. An encode that can't
+get there any more is given up early: it costs what is coded by then.
 
     scene ─► encoder ─► mini-GOPs ─► scores of a few frames ─► SceneSearch.rest_at ─► CRF of what is still to come
                 ▲                                                                                │
@@ -20,7 +21,7 @@ from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.minigop.source.in_process import clipped, frames_held
 from reelrl.encode.minigop.source.plan import spans_of
-from reelrl.encode.target.levels import Stretch
+from reelrl.encode.target.levels import Stretch, of_all
 from reelrl.encode.target.measured import at_crf, cpu_s
 from reelrl.encode.target.scores import frame_scores, pooled
 
@@ -42,11 +43,7 @@ FIRST_CHECK = 3
 _CHECKS = 7  # of a long scene, about
 _LEAST_APART = 2  # mini-GOPs from one check to the next
 _MOST_SCORED = 30  # frames of a scene, about
-
-# Of each mini-GOP one frame of the uppermost layer, which has half of all frames, and one of the others in turn: eight
-# mini-GOPs have each of them once.
-_UPPERMOST = (11, 3, 1, 15, 9, 13, 5, 7)
-_OTHERS = (6, 12, 10, 8, 2, 4, 14, 16)
+_SCORED = (6, 10)  # place in a mini-GOP, in turn: in the middle of its layers
 
 
 @dataclass(frozen=True)
@@ -77,13 +74,10 @@ def frames_before_check(settings: EncoderSettings) -> int:
 
 
 def frames_to_score(spans: Sequence[Span], frames: int) -> set[int]:
-    """Two of each mini-GOP, or of every second or third of a long scene; each has a neighbour on both sides."""
-    every = -(-2 * len(spans) // _MOST_SCORED)
-    chosen = set()
-    for turn, span in enumerate(spans[::every]):
-        before = span.first - (span.mg > 0)  # the base picture before it, or the key frame
-        chosen |= {before + place for place in (_UPPERMOST[turn % 8], _OTHERS[turn % 8])}
-    return {number for number in chosen if 0 < number < frames - 1}
+    """One of each mini-GOP, or of every second or third of a long scene; each has a neighbour on both sides."""
+    every = -(-len(spans) // _MOST_SCORED)
+    places = (span.first - (span.mg > 0) + _SCORED[turn % 2] for turn, span in enumerate(spans[::every]))
+    return {number for number in places if 0 < number < frames - 1}
 
 
 def checks_in(spans: Sequence[Span]) -> set[int]:
@@ -100,11 +94,12 @@ def steered_to_target(
     The first encode begins at `crf`; `search` decides where the next does, and learns from each.
     """
     encodes: list[list[Stretch]] = []
+    before: list[Stretch] = []
     frames, thrown_away_cpu_s = scene.frame_count, 0.0
     while True:
         last, begin_s = len(encodes) + 1 >= search.rules.encodes, cpu_s()
         try:
-            encode = _Steering(scene, settings, search, crf, last).run()
+            encode = _Steering(scene, settings, search, crf, before, last).run()
         except _GaveUp as given_up:
             encodes.append(given_up.stretches)
         else:
@@ -112,20 +107,29 @@ def steered_to_target(
             if last or search.is_met(encode.stretches, frames):
                 search.learn(encode.stretches, frames)
                 return encode, encodes, thrown_away_cpu_s
-        crf = search.start_again(encodes[-1], frames)
+        crf, before = search.start_again(encodes[-1], frames, before), encodes[-1]
         thrown_away_cpu_s += cpu_s() - begin_s
 
 
 class _Steering:
-    def __init__(self, scene: Clip, settings: EncoderSettings, search: SceneSearch, crf: float, last: bool) -> None:
-        self._scene, self._search, self._last = scene, search, last
+    def __init__(
+        self,
+        scene: Clip,
+        settings: EncoderSettings,
+        search: SceneSearch,
+        crf: float,
+        before: Sequence[Stretch],
+        last: bool,
+    ) -> None:
+        self._scene, self._search, self._before, self._last = scene, search, before, last
         # With reconstructions: without, the encoder skips the last filters of pictures that nobody refers to.
-        self._settings = replace(at_crf(settings.for_clip(scene), round(crf)), recon=True, psnr=False, ssim=False)
+        self._settings = replace(at_crf(settings.for_clip(scene), round(crf)), recon=True, psnr=True, ssim=False)
         self._spans = spans_of(scene.frame_count, self._settings)
         self._wanted = frames_to_score(self._spans, scene.frame_count)
         self._source: dict[int, Frame] = {}  # frames to score and their neighbours, until they are scored
         self._coded: dict[int, Frame] = {}
         self._packets: list[Packet] = []
+        self._psnrs: dict[int, float] = {}
         self._crfs: list[int] = []  # of each frame whose mini-GOP was sent
         self._aim, self._in_force, self._owed = crf, self._settings.qp, 0.0
         self._stretches: list[Stretch] = []
@@ -170,7 +174,12 @@ class _Steering:
             self._take(session.receive(wait_for=known - 1))
         self._score(known)
         crf = self._search.rest_at(
-            self._stretches, self._crfs[known:], self._scene.frame_count, self._settings.qp, last=self._last
+            self._stretches,
+            self._crfs[known:],
+            self._scene.frame_count,
+            self._settings.qp,
+            before=self._before,
+            last=self._last,
         )
         if crf is None:
             raise _GaveUp(self._stretches)
@@ -181,6 +190,7 @@ class _Steering:
             if packet.number in self._wanted and packet.recon is not None:
                 self._coded[packet.number] = packet.recon
             packet.recon = None
+            self._psnrs[packet.number] = packet.psnr[0]
             self._packets.append(packet)
 
     def _score(self, end: int) -> None:
@@ -200,5 +210,6 @@ class _Steering:
         self._score_cpu_s += cpu_s() - begin_s
         self._source = {n: frame for n, frame in self._source.items() if n >= end - 1}
         self._coded = {n: frame for n, frame in self._coded.items() if n >= end}
-        crf = float(np.mean(self._crfs[first:end]))
-        self._stretches.append(Stretch(end - first, crf, pooled(scores, target.pool)))
+        some, all_of_it = ([self._psnrs[n] for n in each] for each in (numbers, range(first, end)))
+        figure = of_all(target.figure, pooled(scores, target.pool), some, all_of_it)
+        self._stretches.append(Stretch(end - first, float(np.mean(self._crfs[first:end])), figure))
