@@ -36,7 +36,7 @@ class SearchRules:
 
     check: float = 0.4
     redo: float = 0.7
-    redo_steered: float = 0.85
+    redo_steered: float = 0.9
     thrift: float = 0.56
     probes: int = 2
     encodes: int = 3
@@ -55,7 +55,7 @@ ROOM = 12.0
 
 _CHECKED_POOLS = ("mean", "harmonic")
 _LOST = 3.0  # standard deviation, in the same shares
-_MADE_UP = 2.5  # of a scene, by the part of it that is still to come
+_MADE_UP = 4.0  # of a scene, by the part of it that is still to come
 _WORTH = 1.4  # times what a probe takes: what it must save where the encode is steered
 
 
