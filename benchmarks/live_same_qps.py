@@ -4,7 +4,8 @@ python benchmarks/live_same_qps.py                                     three cli
 python benchmarks/live_same_qps.py --clips atari:Pong --kbps 60
 
 In cbr the encoder refers to other pictures and refreshes blocks that stand still, at QPs of their own: no choice of
-QPs picture by picture has that.
+QPs picture by picture has that. The third line adds a refresh by superblock maps: a quarter of each base picture, one
+after the other, as much finer as maps go.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import numpy as np
 
 from reelrl.content.quality import mean_of_frame_psnr, psnr_from_sse, psnr_of_mean_mse
 from reelrl.encode.codecs.session import EncoderSession
+from reelrl.encode.codecs.settings import MAX_OFFSET
 from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.live.clips import open_live
 from reelrl.encode.live.coding import LIVE
-from reelrl.encode.live.structure import LEVELS
+from reelrl.encode.live.structure import LEVELS, layer_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from reelrl.content.clip import Clip
     from reelrl.encode.codecs.packet import Packet
     from reelrl.encode.codecs.settings import EncoderSettings
@@ -45,16 +49,24 @@ def main() -> None:
         own = list(encode_packets(clip, replace(base, picture_qp=False, rate_control="cbr", target_kbps=kbps)))
         print(name)
         tell("cbr", clip, own)
-        tell("its QPs", clip, coded(clip, base, [packet.qp for packet in own]))
+        qps = [packet.qp for packet in own]
+        tell("its QPs", clip, coded(clip, base, qps))
+        tell("and maps", clip, coded(clip, base, qps, refresh=True))
 
 
-def coded(clip: Clip, settings: EncoderSettings, qps: list[int]) -> list[Packet]:
+def coded(clip: Clip, settings: EncoderSettings, qps: list[int], *, refresh: bool = False) -> list[Packet]:
     packets = []
     with EncoderSession(settings) as session:
-        for frame, qp in zip(clip, qps, strict=True):
-            session.send(frame, qp=qp)
+        for number, (frame, qp) in enumerate(zip(clip, qps, strict=True)):
+            base = refresh and number and layer_of(number) == 0
+            session.send(frame, qp=qp, offsets=band(settings.superblocks, number // 2**LEVELS) if base else None)
             packets += session.receive()
     return packets
+
+
+def band(superblocks: int, turn: int) -> NDArray[np.int32]:
+    """A map that makes the next quarter of the superblocks finer."""
+    return np.where(np.arange(superblocks) * 4 // superblocks == turn % 4, -MAX_OFFSET, 0).astype(np.int32)
 
 
 def tell(who: str, clip: Clip, packets: list[Packet]) -> None:

@@ -76,9 +76,8 @@ def encode(
 
 
 def show(facts: dict[str, Any]) -> None:
-    output.line(
-        "policy", facts["policy"], "live", f"{facts['decision_us']:.0f} us a decision", duration(facts["seconds"])
-    )
+    policy = "the encoder's cbr (drawn with few levels)" if facts["own_cbr"] else facts["policy"]
+    output.line("policy", policy, "live", f"{facts['decision_us']:.0f} us a decision", duration(facts["seconds"]))
     error = f"{100 * facts['rate_error']:+.1f} % of the target"
     rate = [f"{facts['kbps']:.1f} kbit/s", *([] if facts["trace"] else [error])]
     output.line("coded", facts["output"], f"{facts['frames']} frames", *rate, f"PSNR-Y {facts['psnr_y']:.2f} dB")
@@ -102,6 +101,7 @@ def _figures(clip: Clip, policy: str, kbps: float, stream: LiveStream) -> dict[s
     spent = stream.bits / clip.duration_s / 1000
     return {
         "policy": policy,
+        "own_cbr": stream.own_cbr,
         "frames": clip.frame_count,
         "target_kbps": kbps,
         "kbps": spent,

@@ -13,15 +13,18 @@ import pytest
 
 from reelrl.cli.main import main
 from reelrl.content.clip import Clip, concatenate
+from reelrl.content.frame import Frame
 from reelrl.content.generated.clips import generated_clip
 from reelrl.encode.codecs.aom.realtime import REAL_TIME
 from reelrl.encode.codecs.decoding import decode
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.live.clips import DEVELOPMENT, TEST, open_live, shaken
-from reelrl.encode.live.coding import FLAT, LIVE_AOM, LivePlan, LiveStream, encode_live
+from reelrl.encode.live.coding import FLAT, LIVE, LIVE_AOM, LivePlan, LiveStream, encode_live
 from reelrl.encode.live.controller import LiveTuning
+from reelrl.encode.live.drawn import is_drawn
 from reelrl.encode.live.link import Uplink
+from reelrl.encode.live.own_cbr import own_cbr
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,6 +45,18 @@ def cut_clip() -> Clip:
     return concatenate([shot("talk", 18), shot("pan", 22)]).load()
 
 
+def drawn(frames: int, hidden: frozenset[int] = frozenset()) -> Clip:
+    """A ball over a wall, of few levels, as old games are; it is not shown in `hidden` frames."""
+    made = [Frame.empty(*SIZE) for _ in range(frames)]
+    for number, frame in enumerate(made):
+        for plane, level in zip(frame.planes, (16, 128, 128), strict=True):
+            plane[:] = level
+        frame.y[60:] = np.where(np.arange(SIZE[0]) % 8 < 4, 90, 140)
+        if number not in hidden:
+            frame.y[20:28, 5 * number % 150 :][:, :8] = 235
+    return Clip.from_frames(made, name="drawn", fps=30)
+
+
 @cache
 def coded(clip: Clip, **chosen: Any) -> LiveStream:
     return encode_live(clip, LivePlan(**{"kbps": 120.0, "buffer_s": 0.5, **chosen}))
@@ -59,6 +74,43 @@ def test_no_frame_knows_of_a_later_one(bits: str) -> None:
     first, second = (data(encode_live(clip, LivePlan(150, 0.5, bits=bits))) for clip in (one, other))
     assert first[:14] == second[:14]
     assert first[14] != second[14]
+
+
+def test_drawn_streams_are_coded_as_the_encoders_own_cbr_codes_them_frame_by_frame() -> None:
+    plan = LivePlan(40, 0.5)
+    begin = encode_live(drawn(18), plan)
+    other = encode_live(drawn(18, hidden=frozenset({14})), plan)
+    cbr = encode_clip(drawn(18), own_cbr(LIVE, 2, 40, 0.5)).packets
+    assert begin.own_cbr
+    assert data(begin) == [packet.data for packet in cbr]
+    assert data(begin)[:14] == data(other)[:14]  # nothing of a later frame is known
+    assert data(begin)[14] != data(other)[14]
+    qps = encode_live(drawn(18), LivePlan(40, 0.5, qps=True))
+    assert not qps.own_cbr
+    assert data(qps) != data(begin)
+
+
+def test_a_drawn_stream_follows_its_link() -> None:
+    link = Uplink((0.0, 1.0, 2.0), (60.0, 6.0))
+    stream = encode_live(drawn(60), LivePlan(400, 0.5, link=link))
+    bits = [8 * packet.size for packet in stream.packets if packet]
+    assert sum(bits[30:60]) < 0.6 * sum(bits[:30])
+
+
+def test_few_levels_are_drawn_and_what_a_camera_or_a_screen_shows_is_not() -> None:
+    for style in ("street", "pan", "noise", "screen", "talk", "water"):
+        assert not is_drawn(next(iter(shot(style, 1))))
+    (picture,) = drawn(1)
+    assert is_drawn(picture)
+    assert is_drawn(picture.at_depth(10))
+    blank = Frame.empty(*SIZE)
+    blank.data[:] = 128
+    assert not is_drawn(blank)  # it does not say what comes
+    # A hundredth of the picture may have any levels.
+    picture.y[0, :150] = np.arange(50, 200)
+    assert is_drawn(picture)
+    picture.y[:8, :150] = np.arange(50, 200)
+    assert not is_drawn(picture)
 
 
 @pytest.mark.parametrize("bits", ["rule", "learned"])
@@ -178,6 +230,7 @@ def test_the_command_says_what_was_late_and_what_a_viewer_sees(
     assert main([*asked, "--trace", str(trace), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["frames"] == len(facts["qps"]) == 30
+    assert not facts["own_cbr"]
     assert facts["seen_psnr_y"] <= facts["psnr_y"] + 1e-6
     assert main([*asked, "--buffer", "0.5"]) == 0
     assert re.search(r"sent +buffer 0.5 s +\d+ late", capsys.readouterr().out)

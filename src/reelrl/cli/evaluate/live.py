@@ -7,7 +7,8 @@ reel evaluate live --traces link.json --only rule learned     what a viewer gets
 reel evaluate live --only net.safetensors --clips generated:talk 'shaken(film.mkv)'
 
 Contestants: rule, learned, a file of `reel fit live`; +drop leaves out frames that would be late at any QP, +twice
-codes frames afresh once by themselves to know what they take. Writes points.csv, clips.csv, summary.json, index.html.
+codes frames afresh once by themselves to know what they take, +qps leaves no stream to the encoder's own cbr. Writes
+points.csv, clips.csv, summary.json, index.html.
 """
 
 from __future__ import annotations

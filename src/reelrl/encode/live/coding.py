@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelrl.content.quality import sse, sse_in_8_bits
 from reelrl.encode.codecs.aom.realtime import REAL_TIME
+from reelrl.encode.codecs.backends import capabilities
 from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.live.bits import RuleBits
 from reelrl.encode.live.controller import LiveController, LiveTuning
+from reelrl.encode.live.drawn import is_drawn
 from reelrl.encode.live.frame_look import FrameLooker
 from reelrl.encode.live.learned_bits import LearnedBits, load_net
 from reelrl.encode.live.link import LiveViewer, Uplink
+from reelrl.encode.live.own_cbr import own_cbr
+from reelrl.encode.live.structure import LEVELS
 from reelrl.encode.live.weights import SHIPPED
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from reelrl.content.clip import Clip
     from reelrl.content.frame import Frame
     from reelrl.encode.live.bits import FrameBits
@@ -45,6 +52,7 @@ class LivePlan:
     drop       leave a frame out that would be late at any QP
     twice      code frames afresh once as a picture by itself, to know what they take before they are coded
     watch      measure what is on the screen when each frame is due
+    qps        choose QPs also where the encoder's own cbr does better (`drawn`)
     bits       who predicts: "rule", "learned", or a file of `reel fit live`
     """
 
@@ -54,6 +62,7 @@ class LivePlan:
     drop: bool = False
     twice: bool = False
     watch: bool = False
+    qps: bool = False
     bits: str = "rule"
     tuning: LiveTuning = field(default_factory=LiveTuning)
 
@@ -68,6 +77,7 @@ class LiveStream:
     sse_y         of coded pictures against the source, in 8-bit levels; for a dropped frame, of the one before it
     decision_s    from the look to the QP, and to have learnt, for each coded frame; `look_s` is the look itself
     viewer        with the delay of each frame, and with `watch` what was seen
+    own_cbr       the encoder's own cbr chose the QPs
     """
 
     viewer: LiveViewer
@@ -75,6 +85,7 @@ class LiveStream:
     sse_y: list[int] = field(default_factory=list)
     decision_s: list[float] = field(default_factory=list)
     look_s: list[float] = field(default_factory=list)
+    own_cbr: bool = False
 
     @property
     def dropped(self) -> int:
@@ -99,21 +110,27 @@ def encode_live(clip: Clip, plan: LivePlan, settings: EncoderSettings = LIVE) ->
         bits=predictor(plan.bits, pixels),
         tuning=plan.tuning,
     )
-    stream = LiveStream(LiveViewer(plan.link or Uplink.constant(plan.kbps), fps, plan.buffer_s))
+    frames = iter(clip)
+    first = next(frames)
+    left = not plan.qps and capabilities(settings.backend).cbr_target_change and is_drawn(first)
+    if left:
+        settings = own_cbr(settings, LEVELS, _target(controller), plan.buffer_s)
+    stream = LiveStream(LiveViewer(plan.link or Uplink.constant(plan.kbps), fps, plan.buffer_s), own_cbr=left)
     with EncoderSession(settings) as session:
-        _code(clip, controller, session, stream, plan)
+        _code(chain([first], frames), controller, session, stream, plan)
     return stream
 
 
 def _code(
-    clip: Clip,
+    frames: Iterable[Frame],
     controller: LiveController,
     session: EncoderSession,
     stream: LiveStream,
     plan: LivePlan,
 ) -> None:
-    looker, before = FrameLooker(clip.width, clip.height), None
-    for number, frame in enumerate(clip):
+    before = None
+    looker, target = FrameLooker(session.settings.width, session.settings.height), _target(controller)
+    for number, frame in enumerate(frames):
         controller.set_rate(plan.kbps_at(number / controller.fps))
         clock = [time.perf_counter()]
         look = looker.look(frame)
@@ -121,7 +138,7 @@ def _code(
         qp = controller.decide(look)
         clock.append(time.perf_counter())
         stream.look_s.append(clock[1] - clock[0])
-        if plan.twice and controller.afresh:
+        if plan.twice and controller.afresh and not stream.own_cbr:
             qp = controller.decide_again(qp, _tried(session.settings, frame, qp))
         if plan.drop and before is not None and controller.is_lost:
             controller.skip()
@@ -129,9 +146,15 @@ def _code(
             stream.sse_y.append(sse_in_8_bits(sse(frame.y, before.y), frame.depth))
             stream.viewer.is_sent(None, frame)
             continue
-        packet = _coded(session, frame, qp)
+        if stream.own_cbr:
+            # Told only when it changes: cbr begins anew with each target, and forgets what its buffer holds.
+            told, target = target, _target(controller)
+            session.send(frame, kbps=target if target != told else None)
+        else:
+            session.send(frame, qp=qp)
+        (packet,) = session.receive()
         clock.append(time.perf_counter())
-        controller.learn(qp, 8 * packet.size)
+        controller.learn(packet.qp, 8 * packet.size)
         stream.decision_s.append(clock[2] - clock[1] + time.perf_counter() - clock[3])
         stream.packets.append(packet)
         stream.sse_y.append(packet.luma_sse_in_8_bits)
@@ -139,16 +162,17 @@ def _code(
         stream.viewer.is_sent(8 * packet.size, frame, before if plan.watch else None)
 
 
+def _target(controller: LiveController) -> float:
+    """Whole kbit/s, so that cbr is not told of every little change."""
+    return float(max(round(controller.kbps), 1))
+
+
 def _tried(settings: EncoderSettings, frame: Frame, qp: int) -> int:
     """Bits of the frame by itself, as the first of a stream."""
     with EncoderSession(replace(settings, recon=False)) as trial:
-        return 8 * _coded(trial, frame, qp).size
-
-
-def _coded(session: EncoderSession, frame: Frame, qp: int) -> Packet:
-    session.send(frame, qp=qp)
-    (packet,) = session.receive()
-    return packet
+        trial.send(frame, qp=qp)
+        (packet,) = trial.receive()
+        return 8 * packet.size
 
 
 def predictor(name: str, pixels: int) -> FrameBits:

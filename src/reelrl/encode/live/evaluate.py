@@ -3,7 +3,8 @@
 cqp at a few QPs ──► target rates of a clip ──► cbr and ours at those rates, for each buffer ──► LivePoints
 
 A contestant is "cqp" (no rate is held), "cbr" (SVT-AV1's own, with a buffer of the same size), or who predicts bits
-("rule", "learned", a file of `reel fit live`), with "+drop" or "+twice" behind it.
+("rule", "learned", a file of `reel fit live`), with "+drop" or "+twice" behind it; "+qps" chooses QPs also where
+drawn streams would be left to cbr.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from reelrl.encode.codecs.whole_clip import encode_packets
 from reelrl.encode.live.clips import TEST, open_live
 from reelrl.encode.live.coding import BACKENDS, LivePlan, LiveStream, encode_live
 from reelrl.encode.live.link import LiveViewer, Uplink
+from reelrl.encode.live.own_cbr import own_cbr
 from reelrl.encode.minigop.evaluation.encoder_modes import without_picture
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from reelrl.encode.live.controller import LiveTuning
 
 CQP, CBR = "cqp", "cbr"
-OPTIONS = ("drop", "twice")
+OPTIONS = ("drop", "twice", "qps")
 DEFAULT = {"svtav1": ("rule", "learned", "rule+drop", "rule+twice"), "aom": ("rule",)}
 """Who is compared where nobody else was asked for; the net knows SVT-AV1 alone."""
 
@@ -135,7 +137,7 @@ def _check(name: str) -> None:
     bits, *chosen = name.split("+")
     for option in chosen:
         if option not in OPTIONS or bits in (CQP, CBR):
-            raise ConfigError(f"{name}: {option!r} is no option of it; rule and learned take {' and '.join(OPTIONS)}")
+            raise ConfigError(f"{name}: {option!r} is no option of it; rule and learned take {', '.join(OPTIONS)}")
     if bits not in (CQP, CBR):
         from reelrl.encode.live.coding import predictor
 
@@ -178,9 +180,8 @@ def _made(
         stream = _own(name, clip, qp, kbps, buffer_s, plan)
     else:
         bits, *options = name.split("+")
-        asked = LivePlan(
-            kbps, buffer_s, drop="drop" in options, twice="twice" in options, bits=bits, tuning=plan.tuning
-        )
+        chosen: dict[str, Any] = dict.fromkeys(options, True)
+        asked = LivePlan(kbps, buffer_s, bits=bits, tuning=plan.tuning, **chosen)
         stream = encode_live(clip, asked, plan.encoder)
     cpu_s = time.process_time() - start_s
     spent = stream.bits / clip.duration_s / 1000
@@ -228,14 +229,7 @@ def _own(name: str, clip: Clip, qp: int, kbps: float, buffer_s: float, plan: Liv
     """The encoder by itself, in the same structure."""
     # With pictures: without them it measures those that nobody refers to before their last filters.
     own = replace(plan.encoder, picture_qp=False, hierarchical_levels=plan.tuning.levels, recon=True)
-    if name == CBR:
-        ms = round(1000 * buffer_s)
-        # Its own proportions of a buffer of one second.
-        buffer = {"buf-sz": ms, "buf-initial-sz": ms * 6 // 10, "buf-optimal-sz": ms * 6 // 10}
-        options = {**own.options, **{key: str(value) for key, value in buffer.items()}}
-        own = replace(own, rate_control="cbr", target_kbps=kbps, options=options)
-    else:
-        own = replace(own, qp=qp)
+    own = own_cbr(own, plan.tuning.levels, kbps, buffer_s) if name == CBR else replace(own, qp=qp)
     packets = [without_picture(packet) for packet in encode_packets(clip, own)]
     errors = [packet.luma_sse_in_8_bits for packet in packets]
     return LiveStream(LiveViewer(Uplink.constant(1.0), float(clip.fps), buffer_s), list(packets), errors)
@@ -249,12 +243,16 @@ def _viewer(clip: Clip, stream: LiveStream, kbps: float, buffer_s: float) -> Liv
     return viewer
 
 
+_RULE = ("bits", "controller", "frame_look", "learned_bits", "qps", "standing", "structure")
+_CODING = ("coding", "drawn", "link", "own_cbr")
+
+
 @cache
 def _code() -> str:
     """What decisions are made by: another version of it is another contestant."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for name in ("bits", "coding", "controller", "frame_look", "learned_bits", "link", "qps", "standing", "structure"):
+    for name in (*_RULE, *_CODING):
         digest.update((here / f"{name}.py").read_bytes())
     for file in sorted((here / "weights").glob("*.safetensors")):
         digest.update(file.read_bytes())

@@ -18,6 +18,7 @@ from reelrl.encode.live.clips import open_live
 from reelrl.encode.live.coding import LIVE, LivePlan, encode_live
 from reelrl.encode.live.evaluate import CBR
 from reelrl.encode.live.link import LiveViewer, Uplink
+from reelrl.encode.live.own_cbr import own_cbr
 from reelrl.encode.live.structure import LEVELS
 from reelrl.report.verdicts import aligned
 
@@ -69,7 +70,8 @@ def watch(task: tuple[str, str, Uplink, Sequence[str], float]) -> list[LiveViewi
             viewer, dropped = _cbr(clip, link, buffer_s, most), 0
         else:
             who, *options = contestant.split("+")
-            plan = LivePlan(most, buffer_s, link, "drop" in options, "twice" in options, watch=True, bits=who)
+            chosen: dict[str, Any] = dict.fromkeys(options, True)
+            plan = LivePlan(most, buffer_s, link, watch=True, bits=who, **chosen)
             stream = encode_live(clip, plan)
             viewer, dropped = stream.viewer, stream.dropped
         found.append(_watched(contestant, clip, link_name, viewer, dropped))
@@ -109,17 +111,8 @@ def table(watched: Sequence[LiveViewing]) -> str:
 
 def _cbr(clip: Clip, link: Uplink, buffer_s: float, most: float) -> LiveViewer:
     """SVT-AV1's own cbr, told a new target whenever the link's rate changes."""
-    fps, ms = float(clip.fps), round(1000 * buffer_s)
-    buffer = {"buf-sz": ms, "buf-initial-sz": ms * 6 // 10, "buf-optimal-sz": ms * 6 // 10}
-    target = _target(link, 0.0, most)
-    settings = replace(
-        LIVE.for_clip(clip),
-        picture_qp=False,
-        hierarchical_levels=LEVELS,
-        rate_control="cbr",
-        target_kbps=target,
-        options={key: str(value) for key, value in buffer.items()},
-    )
+    fps, target = float(clip.fps), _target(link, 0.0, most)
+    settings = own_cbr(LIVE.for_clip(clip), LEVELS, target, buffer_s)
     viewer = LiveViewer(link, fps, buffer_s)
     with EncoderSession(settings) as session:
         for number, frame in enumerate(clip):
