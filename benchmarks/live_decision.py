@@ -1,6 +1,6 @@
 """How long live coding takes to decide a frame's QP: from the look at it to the QP, and to have learnt what it took.
 
-python benchmarks/live_decision.py              320x180, both predictors, and the look itself
+python benchmarks/live_decision.py              320x180, both predictors, the look itself, and whether a stream is drawn
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from reelrl.content.generated.clips import generated_clip
 from reelrl.encode.live.coding import predictor
 from reelrl.encode.live.controller import LiveController
+from reelrl.encode.live.drawn import is_drawn
 from reelrl.encode.live.frame_look import FrameLooker
 
 ROUNDS = 10
@@ -30,6 +31,12 @@ def main() -> None:
         looks.append(looker.look(frame))
         look_s.append(time.perf_counter() - begin_s)
     print(f"look      {np.median(look_s) * 1e6:6.0f} us a frame")
+    drawn_s = []
+    for frame in frames:
+        begin_s = time.perf_counter()
+        is_drawn(frame)
+        drawn_s.append(time.perf_counter() - begin_s)
+    print(f"drawn     {np.median(drawn_s) * 1e6:6.0f} us, once a stream")
     for name in ("rule", "learned"):
         controller = LiveController(fps=30.0, kbps=300, buffer_s=1.0, bits=predictor(name, width * height))
         decide_s = []

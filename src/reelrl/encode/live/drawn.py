@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reelrl.content.frame import Frame
 
 _LEVELS, _SHARE = 32, 0.99
-"""On development clips that many levels cover all of every game, and at most 0.91 of anything else."""
+"""Holds for every game among the development clips, and for nothing else."""
 
 _FEWEST = 3  # a blank picture, or one of two levels, doesn't say what comes
 
