@@ -17,7 +17,6 @@ from reelrl.encode.minigop.evaluate import (
     ANCHORS,
     MiniGopContestant,
     MiniGopEvaluationPlan,
-    RatePoint,
     buffer_use,
     encode_all,
     open_sequence,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reelrl.content.clip import Clip
+    from reelrl.encode.minigop.evaluation.rate_point import RatePoint
 
 pytestmark = pytest.mark.slow
 

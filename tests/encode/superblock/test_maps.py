@@ -159,7 +159,9 @@ def test_a_feature_map_serves_any_resolution() -> None:
         env = SuperblockQpEnv(scene(frames=2, size=size), encoder=EncoderSettings(backend="svtav1", picture_qp=True))
         controller.reset(0, env)
         env.reset()
-        env.step(controller.act(None))
+        *_, info = env.step(controller.act(None))
+        assert info["map_sent"]
+        assert info["offsets"].shape == (env.clip.superblock_count,)
         env.close()
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from reelrl.encode.codecs.aom.first_pass import TWO_PASS
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.frameqp.evaluation.encodes import controller_of, own_encode, steered_encode
-from reelrl.encode.minigop.evaluate import MiniGopContestant, RatePoint
+from reelrl.encode.minigop.evaluate import MiniGopContestant
+from reelrl.encode.minigop.evaluation.rate_point import RatePoint
 from reelrl.errors import ConfigError
 from reelrl.parallel import executor
 from reelrl.runs.progress import Progress

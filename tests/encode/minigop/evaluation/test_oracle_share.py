@@ -9,8 +9,9 @@ import pytest
 
 from reelrl.cli.main import main
 from reelrl.encode.minigop.controllers.imitation import Imitation
-from reelrl.encode.minigop.evaluate import MiniGopContestant, RatePoint
+from reelrl.encode.minigop.evaluate import MiniGopContestant
 from reelrl.encode.minigop.evaluation.oracle_share import oracle_of, shares
+from reelrl.encode.minigop.evaluation.rate_point import RatePoint
 from reelrl.errors import ConfigError
 from reelrl.report.intervals import quotient_interval
 

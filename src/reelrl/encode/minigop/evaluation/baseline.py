@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan, RatePoint
+    from reelrl.encode.minigop.evaluate import MiniGopEvaluationPlan
+    from reelrl.encode.minigop.evaluation.rate_point import RatePoint
 
 SCHEMA = 1
 

@@ -16,7 +16,8 @@ from reelrl.report.verdicts import aligned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reelrl.encode.minigop.evaluate import MiniGopContestant, RatePoint
+    from reelrl.encode.minigop.evaluate import MiniGopContestant
+    from reelrl.encode.minigop.evaluation.rate_point import RatePoint
     from reelrl.report.interpolation import Method
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reelrl.encode.minigop.evaluate import RatePoint
+    from reelrl.encode.minigop.evaluation.rate_point import RatePoint
     from reelrl.encode.minigop.evaluation.summary import RateUse
     from reelrl.report.verdicts import ClipResult, Verdict
 

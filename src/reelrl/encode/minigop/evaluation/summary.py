@@ -16,7 +16,8 @@ from reelrl.report.verdicts import ClipResult, Verdict, aligned, shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reelrl.encode.minigop.evaluate import MiniGopContestant, MiniGopEvaluationPlan, RatePoint
+    from reelrl.encode.minigop.evaluate import MiniGopContestant, MiniGopEvaluationPlan
+    from reelrl.encode.minigop.evaluation.rate_point import RatePoint
     from reelrl.encode.minigop.protocols import Goal
     from reelrl.report.interpolation import Method
 
