@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,10 +11,6 @@ from reelrl.encode.superblock.measure import LocalCurve, Measured, static
 from reelrl.encode.superblock.measure import measure as measured
 from reelrl.errors import ConfigError
 from tests.encode.makers import SUPERBLOCKS, deep_scene, scene
-
-if TYPE_CHECKING:
-    from reelrl.content.frame import Frame
-    from reelrl.encode.codecs.whole_clip import Decision
 
 AOM = EncoderSettings(backend="aom", qp=40)
 ALL = tuple(name for name in measure.METRICS if name != "vmaf" and "text" not in name)  # those want extras
@@ -85,15 +80,9 @@ def test_without_maps_the_curve_is_met_to_its_roughness() -> None:
     assert abs(curve.percent(measured(clip, AOM, metrics=["psnr_y"]))) < 4 * curve.roughness + 0.1
 
 
-def _lower(_number: int, _frame: Frame) -> Decision:
-    return {"offsets": np.full(SUPERBLOCKS, -3)}
-
-
-def test_decisions_of_a_controller_need_a_name() -> None:
-    with pytest.raises(ConfigError, match="say what they depend on"):
-        measured(scene(frames=2), AOM, decide=_lower)
-    found = measured(scene(frames=2), AOM, decide=_lower, decider="lower", metrics=["psnr_y"])
-    assert found.mean_offset == -3
+def test_the_mean_offset_is_that_of_the_maps() -> None:
+    lower = [np.full(SUPERBLOCKS, -3, np.int32)] * 2
+    assert measured(scene(frames=2), AOM, lower, metrics=["psnr_y"]).mean_offset == -3
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from reelrl.content.feeds.kinds import START, AtariFeed, Position, Shot
+from reelrl.content.feeds.kinds import AtariFeed, Shot
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ class LabelledShot(NamedTuple):
     places: tuple[float, ...]
 
 
-def labelled_shots(game: str, seed: int, start: Position = START) -> Iterator[LabelledShot]:
+def labelled_shots(game: str, seed: int) -> Iterator[LabelledShot]:
     """The pictures of the feed "ale:GAME", with where things are in them."""
     if game not in PLACES:
         raise ConfigError(f"no addresses are known for {game!r}; there are some for {', '.join(PLACES)}")
     feed = AtariFeed(game, seed)
-    for shot in feed.shots(start):
+    for shot in feed.shots():
         memory = feed.memory()
         yield LabelledShot(shot, tuple(place.read(memory) for place in PLACES[game].values()))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from reelrl.content.feeds.kinds import START, AtariFeed, Position, Shot
+from reelrl.content.feeds.kinds import AtariFeed, Shot
 from reelrl.errors import ConfigError
 from reelrl.names import did_you_mean
 
@@ -125,9 +125,9 @@ class StateShot(NamedTuple):
     state: NDArray[np.uint8]
 
 
-def state_shots(game: str, seed: int, start: Position = START) -> Iterator[StateShot]:
+def state_shots(game: str, seed: int) -> Iterator[StateShot]:
     """The pictures of the feed "ale:GAME", each with its state."""
     addresses = [label.address for label in state_labels(game)]
     feed = AtariFeed(game, seed)
-    for shot in feed.shots(start):
+    for shot in feed.shots():
         yield StateShot(shot, feed.memory()[addresses].copy())

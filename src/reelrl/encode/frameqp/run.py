@@ -13,8 +13,6 @@ from reelrl.encode.frameqp.protocols import FrameQpEpisode, FrameSituation
 from reelrl.encode.frameqp.state import RECENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from reelrl.encode.frameqp.protocols import FrameQpController
     from reelrl.encode.frameqp.source.in_process import FrameQpSource
 
@@ -63,13 +61,8 @@ class FrameQpRun:
         return self.episode.width * self.episode.height
 
 
-def run_frame_controller(
-    source: FrameQpSource,
-    controller: FrameQpController,
-    seed: int = 0,
-    on_decision: Callable[[FrameSituation, float], None] | None = None,
-) -> FrameQpRun:
-    """Code the whole clip by the controller's decisions, and close the source. `on_decision` hears of each one."""
+def run_frame_controller(source: FrameQpSource, controller: FrameQpController, seed: int = 0) -> FrameQpRun:
+    """Code the whole clip by the controller's decisions, and close the source."""
     started = time.process_time()
     think_s = 0.0
     try:
@@ -81,8 +74,6 @@ def run_frame_controller(
             delta = float(controller.act(situation))
             think_s += time.thread_time() - before
             source.reply(delta)
-            if on_decision is not None:
-                on_decision(situation, delta)
     finally:
         source.close()
     return FrameQpRun(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("key", "golden", "arf", "inner_arf", "overlay")
 _WINDOW = 8  # frames that share an offset
+_RIDGE = 1.0  # how much weights are pulled to zero
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,11 @@ def basis(episode: FrameQpEpisode) -> NDArray[np.float64]:
     return np.array(used, np.float64).T
 
 
-def imitated(found: Sequence[Found], ridge: float = 1.0) -> NDArray[np.float64]:
+def imitated(found: Sequence[Found]) -> NDArray[np.float64]:
     """Weights of a linear rule that comes nearest to what was found, frame by frame."""
     seen = np.concatenate([_centred(inputs(episode_of(each.lesson))) for each in found])
     wanted = np.concatenate([_centred(np.array(each.offsets)) for each in found])
-    weights: NDArray[np.float64] = np.linalg.solve(seen.T @ seen + ridge * np.eye(seen.shape[1]), seen.T @ wanted)
+    weights: NDArray[np.float64] = np.linalg.solve(seen.T @ seen + _RIDGE * np.eye(seen.shape[1]), seen.T @ wanted)
     return weights
 
 

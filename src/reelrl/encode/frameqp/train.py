@@ -117,8 +117,8 @@ def train(
 ) -> Policy:
     """The agent after all episodes, or after the rollout under way when `go_on` says no.
 
-    `on_episode` hears the number, the gain in dB over the rule and the rate error of each. Both lie in the policy's
-    facts too.
+    `on_episode` gets the number, the gain in dB over the rule and the rate error of each; the policy's facts have
+    both too.
     """
     env = FrameQpEnv(clips, guide=GUIDE, max_frames=settings.frames, max_steps=settings.max_steps)
     model = make_sac(settings.sac, OneAtATime(for_learner(env, settings)), seed=seed)

@@ -73,7 +73,7 @@ def run_controller(
     seed: int = 0,
     on_decision: Callable[[Situation, float], None] | None = None,
 ) -> MiniGopRun:
-    """Code the whole clip by the controller's decisions, and close the source. `on_decision` hears of each one."""
+    """Code the whole clip by the controller's decisions, and close the source. `on_decision` gets each one."""
     started = time.process_time()
     think_s = 0.0
     deltas: list[float] = []

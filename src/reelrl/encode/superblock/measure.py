@@ -75,14 +75,8 @@ def measure(
     *,
     metrics: Sequence[str] = CHEAP,
     qps: Sequence[int] | None = None,
-    decide: Decide | None = None,
-    decider: str = "",
 ) -> Measured:
-    """The clip encoded with a map for each frame, or with none at all; `qps` are those of the frames.
-
-    `decide` is for controllers that look at what the encoder did; `decider` must then name everything that its
-    decisions depend on, for the cache.
-    """
+    """The clip encoded with a map for each frame, or with none at all; `qps` are those of the frames."""
     for name in metrics:
         if name not in METRICS:
             raise ConfigError(f"unknown metric {name!r}{did_you_mean(name, METRICS)}")
@@ -91,10 +85,8 @@ def measure(
         raise ConfigError(f"{len(maps)} maps for {clip.frame_count} frames of {clip.name}; give one for each")
     if qps is not None and len(qps) != clip.frame_count:
         raise ConfigError(f"{len(qps)} QPs for {clip.frame_count} frames of {clip.name}; give one for each")
-    if decide is not None and not decider:
-        raise ConfigError("decisions without a name cannot be cached; say what they depend on in `decider`")
-    path = cache_dir() / "encodes" / f"{_key(clip, settings, maps, metrics, decider + _named(qps))}.json"
-    return cached(path, lambda: _measured(clip, settings, metrics, decide or _given(maps, qps)), json_of(Measured))
+    path = cache_dir() / "encodes" / f"{_key(clip, settings, maps, metrics, qps)}.json"
+    return cached(path, lambda: _measured(clip, settings, metrics, _decisions(maps, qps)), json_of(Measured))
 
 
 def static(offsets: NDArray[np.int32], frames: int) -> Maps:
@@ -135,11 +127,7 @@ class LocalCurve:
         return 100 * math.expm1(math.log(point.size_bytes) - expected)
 
 
-def _named(qps: Sequence[int] | None) -> str:
-    return "" if qps is None else f"qps {' '.join(map(str, qps))}"
-
-
-def _given(maps: Maps | None, qps: Sequence[int] | None) -> Decide | None:
+def _decisions(maps: Maps | None, qps: Sequence[int] | None) -> Decide | None:
     """Decisions that were made beforehand; None where there are none."""
     if maps is None and qps is None:
         return None
@@ -214,9 +202,11 @@ def _weighed(clip: Clip, name: str) -> tuple[WeightMaps, str]:
     return _weights[key]
 
 
-def _key(clip: Clip, settings: EncoderSettings, maps: Maps | None, metrics: Sequence[str], decider: str) -> str:
+def _key(
+    clip: Clip, settings: EncoderSettings, maps: Maps | None, metrics: Sequence[str], qps: Sequence[int] | None
+) -> str:
     """Whatever the figures depend on, as one name. How long to wait for the encoder is no part of it."""
-    decided = hashlib.sha256(decider.encode())
+    decided = hashlib.sha256(b"" if qps is None else f"qps {' '.join(map(str, qps))}".encode())
     for offsets in maps or ():
         decided.update(b"none" if offsets is None else np.ascontiguousarray(offsets, np.int32).tobytes())
     chosen = key_facts(asdict(settings.for_clip(clip)), ("deadline_s", "recon", "ssim"))

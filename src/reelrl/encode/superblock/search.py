@@ -26,7 +26,7 @@ from reelrl.encode.superblock.measure import LocalCurve, Measured, measure, stat
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from reelrl.content.clip import Clip
 
@@ -93,13 +93,8 @@ class _Ledger:
         return point
 
 
-def search(
-    clip: Clip,
-    settings: SearchSettings,
-    metrics: Sequence[str] = ("psnr_y", "ssim_db"),
-    on_encode: Callable[[], None] = lambda: None,
-) -> list[SearchResult]:
-    """The best map for each metric. Metrics share their probes; `on_encode` is called after every encode."""
+def search(clip: Clip, settings: SearchSettings, metrics: Sequence[str] = ("psnr_y", "ssim_db")) -> list[SearchResult]:
+    """The best map for each metric. Metrics share their probes."""
     if not capabilities(settings.encoder.backend).exact_maps:
         raise ConfigError(
             f"backend = {settings.encoder.backend}: the search is for encoders where a map is exact and free; use aom"
@@ -107,12 +102,12 @@ def search(
     clip = clip.load()
     curves = LocalCurve.around(clip, settings.encoder, metrics)
     ledger = _Ledger(clip, settings, metrics)
-    simple, probes = _simple(ledger, on_encode), _probe(ledger, on_encode)
+    simple, probes = _simple(ledger), _probe(ledger)
     shared = ledger.encodes, ledger.seconds
     results = []
     for metric in metrics:
         ledger.encodes, ledger.seconds = shared
-        results.append(_best(ledger, curves[metric], simple, probes, on_encode))
+        results.append(_best(ledger, curves[metric], simple, probes))
     return results
 
 
@@ -124,7 +119,7 @@ def transfer(clip: Clip, settings: SearchSettings, result: SearchResult) -> floa
     return curve.percent(point)
 
 
-def _simple(ledger: _Ledger, on_encode: Callable[[], None]) -> list[tuple[NDArray[np.int32], Measured]]:
+def _simple(ledger: _Ledger) -> list[tuple[NDArray[np.int32], Measured]]:
     """Maps that follow one feature, averaged over the window."""
     inputs = map_inputs(clip_features(ledger.clip), ledger.clip.grid).mean(0)
     tried = []
@@ -132,11 +127,10 @@ def _simple(ledger: _Ledger, on_encode: Callable[[], None]) -> list[tuple[NDArra
         for strength in _SIMPLE_STRENGTHS:
             offsets = map_of(inputs, named_weights(**{feature: strength}))
             tried.append((offsets, ledger.measured(offsets)))
-            on_encode()
     return tried
 
 
-def _probe(ledger: _Ledger, on_encode: Callable[[], None]) -> list[tuple[Measured, Measured]]:
+def _probe(ledger: _Ledger) -> list[tuple[Measured, Measured]]:
     """Each superblock alone, down and up."""
     superblocks, step = ledger.clip.superblock_count, ledger.settings.step
     probes = []
@@ -146,7 +140,6 @@ def _probe(ledger: _Ledger, on_encode: Callable[[], None]) -> list[tuple[Measure
             offsets = np.zeros(superblocks, np.int32)
             offsets[superblock] = offset
             pair.append(ledger.measured(offsets))
-            on_encode()
         probes.append((pair[0], pair[1]))
     return probes
 
@@ -156,7 +149,6 @@ def _best(
     curve: LocalCurve,
     simple: list[tuple[NDArray[np.int32], Measured]],
     probes: list[tuple[Measured, Measured]],
-    on_encode: Callable[[], None],
 ) -> SearchResult:
     none = np.zeros(len(probes), np.int32)
     at_rest = ledger.percent(none, curve)
@@ -167,11 +159,10 @@ def _best(
     for strength in _STRENGTHS:
         offsets = np.clip(np.rint(strength * lowest), -MAX_OFFSET, MAX_OFFSET).astype(np.int32)
         tried.append((ledger.percent(offsets, curve), offsets))
-        on_encode()
     percent, offsets = min(tried, key=lambda pair: pair[0])
     combined = percent
     order = np.argsort(sides.min(1))
-    percent, offsets = _refined(ledger, curve, offsets, percent, order, on_encode)
+    percent, offsets = _refined(ledger, curve, offsets, percent, order)
     return SearchResult(
         metric=curve.metric,
         offsets=offsets,
@@ -202,7 +193,6 @@ def _refined(
     offsets: NDArray[np.int32],
     percent: float,
     order: NDArray[np.intp],
-    on_encode: Callable[[], None],
 ) -> tuple[float, NDArray[np.int32]]:
     """Coordinate steps, each taken only if it is measured to be better."""
     moves = [(superblock, step) for superblock in order for step in (-1, 1)]
@@ -212,7 +202,6 @@ def _refined(
         if abs(tried[superblock]) > MAX_OFFSET:
             continue
         moved = ledger.percent(tried, curve)
-        on_encode()
         if moved < percent:
             percent, offsets = moved, tried
     return percent, offsets

@@ -122,10 +122,10 @@ class MonitorCsv:
     It is written anew from the run's episodes, so that a resumed run has each of them once.
     """
 
-    def __init__(self, path: Path, run: Run, env_id: str = "reelrl/SuperblockQP-v0") -> None:
+    def __init__(self, path: Path, run: Run) -> None:
         self.path = path
         start_s = datetime.fromisoformat(run.meta["created"]).timestamp()
-        lines = ["#" + json.dumps({"t_start": start_s, "env_id": env_id}), "r,l,t"]
+        lines = ["#" + json.dumps({"t_start": start_s, "env_id": "reelrl/SuperblockQP-v0"}), "r,l,t"]
         lines += [_row(episode["reward"], episode["length"], episode["time_s"]) for episode in run.episodes()]
         write_atomic(path, "\n".join(lines) + "\n", error=RunError)
 

@@ -103,7 +103,7 @@ def embedding(model: StreamingAutoEncoder, frames: StateFrames, device: str) -> 
     return torch.cat([unit_branch(torch.cat(branch)) for branch in zip(*rows, strict=True)], 1)
 
 
-def probe_state(features: Tensor | None, frames: StateFrames, seed: int = 0) -> list[dict[str, Any]]:
+def probe_state(features: Tensor | None, frames: StateFrames) -> list[dict[str, Any]]:
     """F1 of each label, and the R2 of a ridge on the bytes of places; without features, of the most frequent class."""
     test = (frames.part == TEST).cpu()
     truth = frames.classes[test]
@@ -111,7 +111,7 @@ def probe_state(features: Tensor | None, frames: StateFrames, seed: int = 0) -> 
         common = frames.classes[frames.part == FIT].mode(dim=0).values
         guessed, r2 = common.expand_as(truth), [0.0] * truth.shape[1]
     else:
-        guessed = fit_classes(features, frames.classes, frames.part, seed)
+        guessed = fit_classes(features, frames.classes, frames.part)
         r2 = _r2(features, frames)
     return [
         {
@@ -132,7 +132,7 @@ def _r2(features: Tensor, frames: StateFrames) -> list[float]:
     return [1 - error / float(each) for error, each in zip(errors, spread, strict=True)]
 
 
-def fit_classes(features: Tensor, classes: Tensor, part: Tensor, seed: int = 0) -> Tensor:
+def fit_classes(features: Tensor, classes: Tensor, part: Tensor) -> Tensor:
     """The classes that linear layers give the test frames, (tests, labels); all layers are fitted at once."""
     device = features.device
     fit, choose, test = (part.to(device) == which for which in (FIT, CHOOSE, TEST))
@@ -146,7 +146,7 @@ def fit_classes(features: Tensor, classes: Tensor, part: Tensor, seed: int = 0) 
     best = torch.full((labels,), torch.inf, device=device)
     guessed = torch.zeros(len(tested), labels, dtype=torch.long, device=device)
     for rate in RATES:
-        for layer in _epochs(known, answers[fit], nowhere, rate, seed):
+        for layer in _epochs(known, answers[fit], nowhere, rate):
             with torch.no_grad():
                 now = _losses(layer(chosen), answers[choose])
                 better = now < best
@@ -155,15 +155,13 @@ def fit_classes(features: Tensor, classes: Tensor, part: Tensor, seed: int = 0) 
     return guessed.cpu()
 
 
-def _epochs(
-    known: Tensor, answers: Tensor, nowhere: Tensor, rate: float, seed: int
-) -> Iterator[Callable[[Tensor], Tensor]]:
+def _epochs(known: Tensor, answers: Tensor, nowhere: Tensor, rate: float) -> Iterator[Callable[[Tensor], Tensor]]:
     """After each epoch what gives the logits, (N, labels, classes)."""
     labels, most = nowhere.shape
     weight = torch.zeros(known.shape[1], labels * most, device=known.device, requires_grad=True)
     bias = torch.zeros(labels * most, device=known.device, requires_grad=True)
     optimiser = torch.optim.AdamW([weight, bias], rate, weight_decay=DECAY)
-    chance = torch.Generator().manual_seed(seed)
+    chance = torch.Generator().manual_seed(0)
 
     def logits(some: Tensor) -> Tensor:
         return (some @ weight + bias).view(-1, labels, most).masked_fill(nowhere, -1e9)

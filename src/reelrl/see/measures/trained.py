@@ -34,6 +34,7 @@ HELD_OUT_SEED = 20_261
 """Of the episodes that no learner has seen; training seeds must be others."""
 
 BATCH = 16
+_BACKGROUND = 1000, 10  # of so many frames each tenth
 STRETCH, GAP = 20, 200  # consecutive frames that are taken, then frames that are left out
 
 
@@ -56,7 +57,7 @@ class TrainedModel:
         return sum(value.numel() * value.element_size() for value in self.model.state_dict().values())
 
 
-def load_trained(path: str | Path, *, source: str | None = None, seed: int | None = None) -> TrainedModel:
+def load_trained(path: str | Path, *, source: str | None = None) -> TrainedModel:
     """A run of `reel train autoencoder`; or a .safetensors file or "hub:user/name", with the `source` it watched."""
     path = hub.on_this_machine(path)
     if Path(path).suffix == ".safetensors":
@@ -64,7 +65,7 @@ def load_trained(path: str | Path, *, source: str | None = None, seed: int | Non
             raise CheckpointError(f"{path} is not there; give weights that reel saved, or a run")
         if source is None:
             raise ConfigError(f"{path} does not say what it was trained on; add --source, such as ale:Breakout")
-        return TrainedModel(Path(path).stem, _load_model(Path(path)), source, seed or 0)
+        return TrainedModel(Path(path).stem, _load_model(Path(path)), source, 0)
     from reelrl.runs.folder import RunFolder
     from reelrl.see.train import WEIGHTS, AutoEncoderTraining
 
@@ -72,8 +73,7 @@ def load_trained(path: str | Path, *, source: str | None = None, seed: int | Non
     if run.stage != "autoencoder":
         raise ConfigError(f"{run.folder} is a run of {run.stage}; give one of reel train autoencoder")
     watched = source or run.settings(AutoEncoderTraining).source
-    trained_seed = run.seed if seed is None else seed
-    return TrainedModel(run.folder.name, _load_model(run.artifact(WEIGHTS)), watched, trained_seed)
+    return TrainedModel(run.folder.name, _load_model(run.artifact(WEIGHTS)), watched, run.seed)
 
 
 def _load_model(path: Path) -> StreamingAutoEncoder:
@@ -124,9 +124,9 @@ class Judge:
 
 
 @cache
-def background_of(source: str, *, frames: int = 1000, every: int = 10) -> Tensor:
+def background_of(source: str) -> Tensor:
     """The median picture [1, 3, 224, 224] of a held-out stretch of a source: what is there when nothing happens."""
-    shots = islice(open_feed(source, HELD_OUT_SEED).shots(), 0, frames, every)
+    shots = islice(open_feed(source, HELD_OUT_SEED).shots(), 0, *_BACKGROUND)
     median = np.median(np.stack([shot.picture for shot in shots]), axis=0).astype(np.uint8)
     return to_input(torch.from_numpy(median).permute(2, 0, 1))
 

@@ -124,9 +124,9 @@ def warnings(
     return notes
 
 
-def tables(summary: Sequence[Verdict], uses: Sequence[RateUse], anchors: Sequence[str], metric: str = "psnr_y") -> str:
+def tables(summary: Sequence[Verdict], uses: Sequence[RateUse], anchors: Sequence[str]) -> str:
     """The two tables people look for, as aligned text: BD-rates against each anchor, and how rates are met."""
-    return bd_table(summary, uses, anchors, metric) + "\n\n" + aligned(rate_rows(uses))
+    return bd_table(summary, uses, anchors, "psnr_y") + "\n\n" + aligned(rate_rows(uses))
 
 
 def bd_table(summary: Sequence[Verdict], uses: Sequence[RateUse], anchors: Sequence[str], metric: str) -> str:
