@@ -252,6 +252,7 @@ svg text { fill: var(--soft); font: 13px system-ui, -apple-system, "Segoe UI", R
 .legend li { display: flex; align-items: center; gap: .45rem; }
 .forest { max-width: 44rem; }
 .forest .name { fill: var(--ink); font-weight: 600; }
+section > figure > svg { max-width: 44rem; }
 .legend svg { width: 1.9rem; flex: none; }
 .scroll { overflow-x: auto; margin: 0 0 1.25rem; background:
   linear-gradient(90deg, var(--ground) 40%, transparent) 0 / 3rem 100% local no-repeat,

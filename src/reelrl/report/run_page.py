@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelrl.report.charts import Axis, Line, line_chart, line_style
-from reelrl.report.page import Html, code, details, facts, figure, image, page, section, table, video
+from reelrl.report.page import Html, code, columns, details, facts, figure, image, page, section, table, video
 from reelrl.runs.folder import RunFolder
 from reelrl.runs.overview import overview
 from reelrl.runs.stages import stage_of
@@ -90,7 +90,7 @@ def _about(run: RunFolder, listed: RunOverview, target: Path) -> Html:
     parts += [_film(path, target, listed.folder.name) for path in _newest(run.artifacts, "*.mp4", MOST_FILMS)]
     parts += [_picture(path) for path in _newest(run.artifacts, "*.png", MOST_PICTURES)]
     if charts:
-        parts.append(details(f"All {len(charts)} curves", *charts))
+        parts.append(details(f"All {len(charts)} curves", *_pairs(charts)))
     parts.append(details("Settings", code(run.config_text())))
     return section(listed.folder.name, f"reel train {listed.stage}, {listed.state}.", *parts)
 
@@ -108,7 +108,15 @@ def curve(records: list[dict[str, Any]], name: str) -> list[tuple[float, float]]
 
 def _chart(records: list[dict[str, Any]], name: str) -> Html:
     line = Line(name, curve(records, name), marker="none")
-    return figure(line_chart([line], x=Axis("step"), y=Axis(name), title=f"{name} by step"), name)
+    # The legend names it: a third name along the axis would lie over its numbers.
+    return figure(line_chart([line], x=Axis("step"), y=Axis(""), title=f"{name} by step"), "")
+
+
+def _pairs(charts: list[Html]) -> list[Html]:
+    return [
+        columns(*charts[first : first + 2], *[Html()] * (first + 1 == len(charts)))
+        for first in range(0, len(charts), 2)
+    ]
 
 
 def _colour(number: int) -> dict[str, Any]:
