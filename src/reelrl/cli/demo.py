@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         output.as_json(record | {key: value for part in made.values() for key, value in part.record.items()})
     else:
         for name, why in missing.items():
-            output.line("left", name, why)
+            output.line("left", name, " ".join(str(why).splitlines()))
         output.line("page", path, "open it in a browser")
         output.next_command("reel clips")
     # A package that is not installed is no fault; its part says which one.
@@ -145,7 +145,8 @@ class _Pace:
 
 
 def _each(words: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(name for word in words for name in TOGETHER.get(word, (word,))))
+    named = {name for word in words for name in TOGETHER.get(word, (word,))}
+    return [name for name in PARTS if name in named]
 
 
 def _left_out(name: str, why: ReelError) -> Html:
