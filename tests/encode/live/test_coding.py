@@ -15,8 +15,11 @@ from reelrl.cli.main import main
 from reelrl.content.clip import Clip, concatenate
 from reelrl.content.frame import Frame
 from reelrl.content.generated.clips import generated_clip
+from reelrl.content.quality import sse
+from reelrl.content.write.video import write_bitstream
 from reelrl.encode.codecs.aom.realtime import REAL_TIME
 from reelrl.encode.codecs.decoding import decode
+from reelrl.encode.codecs.packet import FrameType
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.codecs.whole_clip import encode_clip
 from reelrl.encode.live.clips import DEVELOPMENT, TEST, open_live, shaken
@@ -81,13 +84,36 @@ def test_drawn_streams_are_coded_as_the_encoders_own_cbr_codes_them_frame_by_fra
     begin = encode_live(drawn(18), plan)
     other = encode_live(drawn(18, hidden=frozenset({14})), plan)
     cbr = encode_clip(drawn(18), own_cbr(LIVE, 2, 40, 0.5)).packets
-    assert begin.own_cbr
+    assert begin.own_cbr == 18
     assert data(begin) == [packet.data for packet in cbr]
     assert data(begin)[:14] == data(other)[:14]  # nothing of a later frame is known
     assert data(begin)[14] != data(other)[14]
     qps = encode_live(drawn(18), LivePlan(40, 0.5, qps=True))
     assert not qps.own_cbr
     assert data(qps) != data(begin)
+
+
+def test_where_pictures_have_more_levels_cbr_ends_and_qps_begin_with_a_key_frame(
+    tmp_path: Path,
+) -> None:
+    blank = drawn(1, hidden=frozenset({0})).load()
+    for frame in blank:
+        frame.y[:] = 16  # shown for a moment, it says nothing
+    begin = concatenate([drawn(6), blank, drawn(5)])
+    clip = concatenate([begin, shot("street", 20)]).load()
+    stream = coded(clip)
+    assert stream.own_cbr == 12
+    assert data(stream)[:12] == data(coded(begin))
+    packets = [packet for packet in stream.packets if packet is not None]
+    assert [packet.number for packet in packets] == list(range(32))
+    assert [packet.number for packet in packets if packet.frame_type == FrameType.KEY] == [0, 12]
+    # What the bucket holds of the beginning leaves less room for the key frame.
+    alone = coded(shot("street", 20), kbps=120.0)
+    assert packets[12].size <= len(data(alone)[0])
+    path = tmp_path / "both.ivf"
+    write_bitstream(path, data(stream), *SIZE, clip.fps)
+    errors = [sse(source.y, shown.y) for source, shown in zip(clip, Clip.open(path), strict=True)]
+    assert errors == stream.sse_y
 
 
 def test_a_drawn_stream_follows_its_link() -> None:

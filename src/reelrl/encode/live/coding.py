@@ -16,7 +16,7 @@ from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.live.bits import RuleBits
 from reelrl.encode.live.controller import LiveController, LiveTuning
-from reelrl.encode.live.drawn import is_drawn
+from reelrl.encode.live.drawn import has_few_levels, is_drawn
 from reelrl.encode.live.frame_look import FrameLooker
 from reelrl.encode.live.learned_bits import LearnedBits, load_net
 from reelrl.encode.live.link import LiveViewer, Uplink
@@ -77,7 +77,7 @@ class LiveStream:
     sse_y         of coded pictures against the source, in 8-bit levels; for a dropped frame, of the one before it
     decision_s    from the look to the QP, and to have learnt, for each coded frame; `look_s` is the look itself
     viewer        with the delay of each frame, and with `watch` what was seen
-    own_cbr       the encoder's own cbr chose the QPs
+    own_cbr       frames at the beginning whose QPs the encoder's own cbr chose
     """
 
     viewer: LiveViewer
@@ -85,7 +85,7 @@ class LiveStream:
     sse_y: list[int] = field(default_factory=list)
     decision_s: list[float] = field(default_factory=list)
     look_s: list[float] = field(default_factory=list)
-    own_cbr: bool = False
+    own_cbr: int = 0
 
     @property
     def dropped(self) -> int:
@@ -102,23 +102,33 @@ def encode_live(clip: Clip, plan: LivePlan, settings: EncoderSettings = LIVE) ->
     settings = replace(settings.for_clip(clip), hierarchical_levels=plan.tuning.levels, picture_qp=True, recon=True)
     if not settings.low_delay:
         raise ConfigError(f"structure = {settings.structure}; live coding holds nothing back: use low_delay")
-    fps, pixels = float(clip.fps), clip.width * clip.height
-    controller = LiveController(
-        fps=fps,
-        kbps=plan.kbps_at(0),
-        buffer_s=plan.buffer_s,
-        bits=predictor(plan.bits, pixels),
-        tuning=plan.tuning,
-    )
     frames = iter(clip)
     first = next(frames)
-    left = not plan.qps and capabilities(settings.backend).cbr_target_change and is_drawn(first)
-    if left:
-        settings = own_cbr(settings, LEVELS, _target(controller), plan.buffer_s)
-    stream = LiveStream(LiveViewer(plan.link or Uplink.constant(plan.kbps), fps, plan.buffer_s), own_cbr=left)
+    stream = LiveStream(LiveViewer(plan.link or Uplink.constant(plan.kbps), float(clip.fps), plan.buffer_s))
+    controller = _controller(clip, plan, 0)
+    if not plan.qps and capabilities(settings.backend).cbr_target_change and is_drawn(first):
+        cbr = own_cbr(settings, LEVELS, _target(controller), plan.buffer_s)
+        with EncoderSession(cbr) as session:
+            unlike = _code(chain([first], frames), controller, session, stream, plan)
+        if unlike is None:
+            return stream
+        first, controller = unlike, _controller(clip, plan, controller.level_bits)
     with EncoderSession(settings) as session:
         _code(chain([first], frames), controller, session, stream, plan)
     return stream
+
+
+def _controller(clip: Clip, plan: LivePlan, level_bits: float) -> LiveController:
+    """One that begins with a key frame, when the bucket holds so much."""
+    controller = LiveController(
+        fps=float(clip.fps),
+        kbps=plan.kbps_at(0),
+        buffer_s=plan.buffer_s,
+        bits=predictor(plan.bits, clip.width * clip.height),
+        tuning=plan.tuning,
+    )
+    controller.level_bits = level_bits
+    return controller
 
 
 def _code(
@@ -127,18 +137,21 @@ def _code(
     session: EncoderSession,
     stream: LiveStream,
     plan: LivePlan,
-) -> None:
-    before = None
+) -> Frame | None:
+    """Code frames to the end; in the encoder's own cbr, to the first that is not drawn with few levels any more."""
+    before, by_cbr = None, not session.settings.picture_qp
     looker, target = FrameLooker(session.settings.width, session.settings.height), _target(controller)
-    for number, frame in enumerate(frames):
-        controller.set_rate(plan.kbps_at(number / controller.fps))
+    for frame in frames:
+        if by_cbr and not has_few_levels(frame):
+            return frame
+        controller.set_rate(plan.kbps_at(len(stream.packets) / controller.fps))
         clock = [time.perf_counter()]
         look = looker.look(frame)
         clock.append(time.perf_counter())
         qp = controller.decide(look)
         clock.append(time.perf_counter())
         stream.look_s.append(clock[1] - clock[0])
-        if plan.twice and controller.afresh and not stream.own_cbr:
+        if plan.twice and controller.afresh and not by_cbr:
             qp = controller.decide_again(qp, _tried(session.settings, frame, qp))
         if plan.drop and before is not None and controller.is_lost:
             controller.skip()
@@ -146,20 +159,23 @@ def _code(
             stream.sse_y.append(sse_in_8_bits(sse(frame.y, before.y), frame.depth))
             stream.viewer.is_sent(None, frame)
             continue
-        if stream.own_cbr:
-            # Told only when it changes: cbr begins anew with each target, and forgets what its buffer holds.
-            told, target = target, _target(controller)
-            session.send(frame, kbps=target if target != told else None)
+        if by_cbr:
+            # A target is sent only when it changes: cbr begins anew with each, and forgets what its buffer holds.
+            last, target = target, _target(controller)
+            session.send(frame, kbps=target if target != last else None)
+            stream.own_cbr = len(stream.packets) + 1
         else:
             session.send(frame, qp=qp)
         (packet,) = session.receive()
         clock.append(time.perf_counter())
         controller.learn(packet.qp, 8 * packet.size)
         stream.decision_s.append(clock[2] - clock[1] + time.perf_counter() - clock[3])
+        packet.number = len(stream.packets)
         stream.packets.append(packet)
         stream.sse_y.append(packet.luma_sse_in_8_bits)
         before, packet.recon = packet.recon, None
         stream.viewer.is_sent(8 * packet.size, frame, before if plan.watch else None)
+    return None
 
 
 def _target(controller: LiveController) -> float:

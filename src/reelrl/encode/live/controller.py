@@ -40,7 +40,7 @@ class LiveTuning:
     """Constants of the controller, chosen on the development clips.
 
     offsets   QP steps of each layer against the base
-    key_fill  of the bucket: what the first frame may fill
+    key_fill  of the room in the bucket, at first all of it: what the first frame may fill
     cut_fill  of the room in the bucket: what a frame after a cut may fill
     burst     of the room below `_CEILING`: what a frame within a scene may fill; a quarter of it in the next layer
     new_fill  of the room in the bucket: what a frame may fill that shows much at once that is new
@@ -173,7 +173,7 @@ class LiveController:
     def _of_new_scene(self, curve: Curve) -> float:
         tuning, expected = self.tuning, curve.log2_bits
         if self._number == 0:
-            return _finest(expected, tuning.key_fill * self.bucket_bits)
+            return _finest(expected, tuning.key_fill * self.room_bits)
         affordable = _finest(expected, tuning.cut_fill * self.room_bits)
         # What nobody refers to is shown once, and the next frame is coded afresh again.
         finer = tuning.finer if is_reference(self._layer, tuning.levels) else -self._offsets[self._layer]

@@ -1,8 +1,9 @@
-"""Which streams are left to the encoder's own cbr: those drawn with few levels, as games of old consoles.
+"""Which streams are left to the encoder's own cbr, and for how long: those drawn with few levels, as old games are.
 
 Their shapes jump, flicker, and come back exactly as they were. In cbr SVT-AV1 refers to other pictures than where QPs
 are given one by one, and refreshes blocks that stand still; no choice of QPs makes up for that there. Camera pictures
-and screens with smooth letters take fewer bits by QPs. A stream has one rate control, so its first frame decides.
+and screens with smooth letters take fewer bits by QPs. The first frame decides; the first picture with more levels ends
+it, with a key frame.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from reelrl.content.frame import Frame
 
 _LEVELS, _SHARE = 32, 0.99
@@ -21,7 +24,15 @@ _FEWEST = 3  # a blank picture, or one of two levels, doesn't say what comes
 
 
 def is_drawn(frame: Frame) -> bool:
-    """Whether few levels of luma cover the picture."""
-    pixels = np.bincount(frame.at_depth(8).y.ravel(), minlength=256)
-    common = np.sort(pixels)[-_LEVELS:].sum()
-    return bool(np.count_nonzero(pixels) >= _FEWEST and common >= _SHARE * pixels.sum())
+    """Whether a few levels of luma cover the picture, and not just one or two."""
+    return has_few_levels(frame) and np.count_nonzero(_pixels_by_level(frame)) >= _FEWEST
+
+
+def has_few_levels(frame: Frame) -> bool:
+    """Whether a few levels of luma cover the picture."""
+    pixels = _pixels_by_level(frame)
+    return bool(np.sort(pixels)[-_LEVELS:].sum() >= _SHARE * pixels.sum())
+
+
+def _pixels_by_level(frame: Frame) -> NDArray[np.int64]:
+    return np.bincount(frame.at_depth(8).y.ravel(), minlength=256)
