@@ -75,17 +75,15 @@ def test_a_crf_within_a_mini_gop_is_refused(number: int) -> None:
 
 
 @pytest.mark.parametrize("frames", [66, 100, 129, 200, 487, 600])
-def test_frames_to_score_are_one_of_each_mini_gop_in_the_middle_of_its_layers(frames: int) -> None:
+def test_frames_to_score_have_neighbours_and_fall_on_layers_as_frames_do(frames: int) -> None:
     spans = spans_of(frames, SETTINGS)
     chosen = frames_to_score(spans, frames)
     assert min(chosen) > 0
     assert max(chosen) < frames - 1
-    assert len(chosen) <= 30
-    of_each = [sum(span.first <= number < span.end for number in chosen) for span in spans]
-    assert max(of_each) == 1
-    assert sum(of_each) >= min(len(spans) - 1, 15)
+    assert len(chosen) <= 32
     layers = [layer for span in spans for layer in layers_of(span, spans, SETTINGS.levels)]
-    assert {layers[number] for number in chosen if number < spans[-1].first} == {3}
+    leaves = np.mean([layers[number] == 4 for number in chosen])
+    assert leaves == pytest.approx(0.5, abs=0.1)
 
 
 def test_scenes_of_five_mini_gops_are_steered_from_the_fourth_on() -> None:

@@ -199,7 +199,8 @@ def _by_model(
 
     decision = search.decide(ask)
     steered = laboratory.steered(lesson, search, round(decision.chosen.crf))
-    thrown_away_s, recoded, more_bits, stretches = 0.0, 0, 0.0, ()
+    thrown_away_s, recoded, more_bits = 0.0, 0, 0.0
+    stretches: tuple[tuple[Stretch, ...], ...] = ()
     if steered is not None:
         final = replace(steered.point, encode_cpu_s=steered.plain.encode_cpu_s)
         thrown_away_s = steered.point.encode_cpu_s - steered.plain.encode_cpu_s
@@ -218,8 +219,8 @@ def _by_model(
         file.learn(beliefs[name])
     spent_s = lesson.feature_cpu_s + sum(point.encode_cpu_s + point.score_cpu_s[plan.metric] for point in asked)
     outcome = _outcome(MODEL, lesson, preset, target, final, len(decision.probes) + recoded, spent_s + thrown_away_s)
-    more = {"recoded": recoded, "more_bits": more_bits, "stretches": stretches}
-    return replace(outcome, place=place, doubt=decision.chosen.doubt, **more), final
+    outcome = replace(outcome, place=place, recoded=recoded, more_bits=more_bits, stretches=stretches)
+    return replace(outcome, doubt=decision.chosen.doubt), final
 
 
 def _searcher(
