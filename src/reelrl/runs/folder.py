@@ -71,7 +71,10 @@ class RunFolder:
         except ValueError as error:
             raise RunError(f"{path} is not JSON ({error}); this run folder is damaged") from error
         if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
-            raise RunError(f"{path} does not have schema {SCHEMA}, which this reelrl {__version__} reads")
+            raise RunError(
+                f"{path} does not have schema {SCHEMA}, which this reelrl {__version__} reads; "
+                "use the version that wrote it, or train anew"
+            )
         return meta
 
     @property

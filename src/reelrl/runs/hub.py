@@ -94,7 +94,9 @@ def _explained(what: str) -> Iterator[None]:
             "`hf auth login` or HF_TOKEN"
         ) from error
     except (errors.EntryNotFoundError, errors.RevisionNotFoundError) as error:
-        raise CheckpointError(f"cannot {what}: there is no {WEIGHTS} of that name and revision") from error
+        raise CheckpointError(
+            f"cannot {what}: there is no {WEIGHTS} of that name and revision; see on the Hub what the place has"
+        ) from error
     except errors.HfHubHTTPError as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
         hint = "; log in with `hf auth login`, or set HF_TOKEN" if status in (401, 403) else ""

@@ -97,7 +97,7 @@ class Session(ABC):
         that the encoder can finish with what it has been sent.
         """
         if wait_for is not None and not 0 <= wait_for < self.sent:
-            raise ConfigError(f"wait_for = {wait_for}, but {self.sent} frames were sent")
+            raise ConfigError(f"wait_for = {wait_for}, but {self.sent} frames were sent; send it first")
         if wait_for is not None and self._delivered <= wait_for:
             with self._step(f"deliver frame {wait_for}"):
                 self._ready += self._wait(wait_for)

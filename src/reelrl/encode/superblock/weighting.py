@@ -73,7 +73,10 @@ def as_weights(picture: Any, clip: Clip) -> Plane:
     """A picture of weights in 255 steps; one that is zero all over counts every pixel the same."""
     values = np.asarray(picture, np.float64)
     if values.shape != (clip.height, clip.width):
-        raise ConfigError(f"weights have shape {values.shape}, the clip's frames are {(clip.height, clip.width)}")
+        raise ConfigError(
+            f"weights have shape {values.shape}, the clip's frames are {(clip.height, clip.width)}; "
+            "give a weight per luma pixel"
+        )
     if not np.isfinite(values).all() or values.min() < 0:
         raise ConfigError(f"weights go from {values.min()} to {values.max()}; they are finite and not negative")
     largest = values.max()

@@ -98,7 +98,9 @@ class Quantiser:
         """Each branch with its centres and steps, shaped to go with it."""
         channels = [branch.shape[1] for branch in branches]
         if sum(channels) != len(self.steps):
-            raise ConfigError(f"embeddings have {sum(channels)} channels, the quantiser {len(self.steps)}")
+            raise ConfigError(
+                f"embeddings have {sum(channels)} channels, the quantiser {len(self.steps)}; fit one to these"
+            )
         ends = np.cumsum(channels)[:-1]
         centres, steps = np.split(np.array(self.centres), ends), np.split(np.array(self.steps), ends)
         parts = zip(branches, centres, steps, strict=True)
