@@ -1,4 +1,4 @@
-"""What caution and a reserve are worth to `scalefree`, on links to select by: mean QoE and worst tenth on each kind.
+"""What caution and thrift are worth to `scalefree`, on links to select by: mean QoE and worst tenth on each kind.
 
 `short buffer`: a player who is at most 20 s ahead, chunks of 2 s, two minutes, QoE `scaled`, our own rule, two outages.
 
@@ -22,8 +22,8 @@ from reelrl.stream.playback import load_bitrate_controller, play
 if TYPE_CHECKING:
     from reelrl.stream.data.traces import Trace
 
-CAUTIONS = ("0", "1", "1.5", "2", "3", "1,30", "1,40")
-SETTINGS = (*(f"scalefree({caution})" for caution in CAUTIONS), "bola(18)", "robustmpc", "lowest")
+FEARS = ("0", "1", "1.5", "2", "3", "1,0.3", "1,1", "1,3", "1,3,0")  # caution, thrift, ease_s
+SETTINGS = (*(f"scalefree({fears})" for fears in FEARS), "bola(18)", "robustmpc", "lowest")
 MOBILE, OUTAGES, TWO_OUTAGES, SHORT_BUFFER = 300, 400, 600, 300
 SHORT_S = 20.0
 SHORT: dict[str, Any] = {"preset": None, "qoe": "scaled", "buffer_s": SHORT_S}

@@ -129,6 +129,12 @@ def test_the_policy_for_any_ladder_decides_as_in_python(tmp_path: Path) -> None:
     assert assert_same_decisions("scalefree", sessions, tmp_path) > 1500
 
 
+def test_thrift_and_caution_are_those_of_the_controller_that_was_exported(tmp_path: Path) -> None:
+    for name in ("scalefree-safe", "scalefree(1,2)"):  # to the end; easing off before it
+        sessions = recorded(name, nominal_ladder(), traces=4)
+        assert assert_same_decisions(name, sessions, tmp_path) > 150
+
+
 def test_measurements_become_the_environments_states(tmp_path: Path) -> None:
     ladder = varied([200.0 * 1.5**n for n in range(9)], 4.0, 40, seed=5)
     env = ABREnv(mobile_trace(np.random.default_rng(1), mean_kbps=2000.0, duration_s=300), ladder, state="wide")

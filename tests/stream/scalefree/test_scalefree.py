@@ -314,31 +314,43 @@ def test_outside_its_training_it_says_so_once(policy_file: Path) -> None:
         controller.reset(0, EpisodeInfo(outside))
 
 
-def test_caution_and_reserve_are_numbers_that_can_be(policy_file: Path) -> None:
-    ScaleFree(0.0, 0.0, policy_file)
+def test_caution_and_thrift_are_numbers_that_can_be(policy_file: Path) -> None:
+    ScaleFree(0.0, 0.0, 0.0, policy_file)
     with pytest.raises(ConfigError, match=r"caution = -1; give 0"):
         ScaleFree(-1, path=policy_file)
-    with pytest.raises(ConfigError, match=r"reserve_s = nan; give the seconds of buffer"):
-        ScaleFree(1.0, float("nan"), policy_file)
+    for thrift in (float("nan"), 30.0):  # so many seconds of reserve are no thrift
+        with pytest.raises(ConfigError, match=rf"thrift = {thrift}; give 0 .* to 10"):
+            ScaleFree(1.0, thrift, path=policy_file)
+    with pytest.raises(ConfigError, match=r"ease_s = -1.0; give the seconds before the end"):
+        ScaleFree(1.0, 1.0, -1.0, policy_file)
 
 
-@pytest.mark.parametrize(("buffer_cap_s", "kept_s"), [(60.0, 25.0), (20.0, 12.0), (6.0, 0.0)])
-def test_a_reserve_is_buffer_that_it_does_not_count(buffer_cap_s: float, kept_s: float, policy_file: Path) -> None:
-    """The scores with a reserve are those of a player whose buffer is so much smaller, full and now."""
-    rule = PENSIEVE._replace(buffer_cap_ms=1000.0 * buffer_cap_s)
-    smaller = PENSIEVE._replace(buffer_cap_ms=1000.0 * (buffer_cap_s - kept_s))
-    reserved, plain = ScaleFree(1.0, 25.0, policy_file), ScaleFree(1.0, path=policy_file)
+@pytest.mark.parametrize(
+    ("buffer_s", "cap_s", "left", "counted_s"),
+    [
+        (30.0, 60.0, 1.0, 7.5),  # half full: a quarter of it at thrift 2
+        (60.0, 60.0, 1.0, 60.0),  # what is full is played with
+        (30.0, 20.0, 1.0, 30.0),
+        (0.0, 60.0, 1.0, 0.0),
+        (30.0, 60.0, 0.25, 15.0),  # 48 s of video are left of the 96 over which thrift falls
+    ],
+)
+def test_the_thrifty_count_less_of_a_buffer_that_is_not_full(
+    buffer_s: float, cap_s: float, left: float, counted_s: float, policy_file: Path
+) -> None:
+    """The scores are those of somebody without thrift who has so much less in the buffer."""
+    rule = PENSIEVE._replace(buffer_cap_ms=1000.0 * cap_s)
+    thrifty, plain = ScaleFree(1.0, 2.0, 96.0, policy_file), ScaleFree(1.0, path=policy_file)
     observation = np.zeros((6, 8), dtype=np.float32)
-    observation[:, -1] = (0.2, 3.0, 0.25, 0.2, 0.0, 0.5)
+    observation[:, -1] = (0.2, buffer_s / 10.0, 0.25, 0.2, 0.0, left)
     less = observation.copy()
-    less[1, -1] = max(3.0 - kept_s / 10.0, 0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        reserved.reset(0, EpisodeInfo(nominal_ladder().video(), rule=rule))
-        plain.reset(0, EpisodeInfo(nominal_ladder().video(), rule=smaller))
-    reserved.act(observation)
-    plain.act(less)
-    np.testing.assert_allclose(reserved.scores, plain.scores, atol=1e-5)
+    less[1, -1] = counted_s / 10.0
+    for controller, state in ((thrifty, observation), (plain, less)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            controller.reset(0, EpisodeInfo(nominal_ladder(chunks=48).video(), rule=rule))
+        controller.act(state)
+    np.testing.assert_allclose(thrifty.scores, plain.scores, atol=1e-5)
 
 
 def test_a_long_stall_costs_the_cautious_more() -> None:
@@ -405,7 +417,7 @@ def test_the_policy_for_pensieves_ladder_says_so_on_another_one() -> None:
         play(controller, links(1)[0], nominal_ladder((500.0, 2500.0), 2.0, 12))
 
 
-def test_the_safe_policy_is_the_shipped_one_with_a_reserve() -> None:
-    safe, same = load_bitrate_controller("scalefree-safe"), load_bitrate_controller("scalefree(1,40)")
+def test_the_safe_policy_is_the_shipped_one_with_thrift_to_the_end() -> None:
+    safe, same = load_bitrate_controller("scalefree-safe"), load_bitrate_controller("scalefree(1,3,0)")
     link = links(1)[0]
     assert play(safe, link, nominal_ladder()).qoe == play(same, link, nominal_ladder()).qoe

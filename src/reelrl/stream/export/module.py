@@ -57,9 +57,8 @@ def _layers(actor: nn.Module, net: str) -> dict[str, Any]:
 
 def _attitude(controller: EXPORTED) -> dict[str, float]:
     """What the page's session does unless its wishes say otherwise."""
-    return (
-        {"caution": controller.caution, "reserve_s": controller.reserve_s} if isinstance(controller, ScaleFree) else {}
-    )
+    names = ("caution", "thrift", "ease_s") if isinstance(controller, ScaleFree) else ()
+    return {name: getattr(controller, name) for name in names}
 
 
 def _weights(actor: nn.Module) -> str:

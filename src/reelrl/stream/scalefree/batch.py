@@ -32,8 +32,9 @@ class Wishes(NamedTuple):
     """What a session is about. Penalties are for utilities scaled so that the best is worth 1."""
 
     chunk_s: float
-    cap_s: float  # less the reserve
-    reserve_s: float
+    cap_s: float
+    thrift: float
+    ease_s: float
     stall_penalty: float
     caution: float
     smooth_penalty: float
@@ -58,7 +59,8 @@ class ScaleFreeBatch:
         qoe: Qoe,
         cap_s: float,
         caution: float,
-        reserve_s: float,
+        thrift: float,
+        ease_s: float,
         players: int,
     ) -> None:
         if players < 1:
@@ -66,9 +68,7 @@ class ScaleFreeBatch:
         utilities = qoe.utilities(video)
         # A ladder of one worth (one rung, say) has nothing to choose; any scale will do.
         best = max(float(utilities.max()), 1e-9)
-        # Two chunks are what it needs to play at all.
-        reserve_s = max(min(reserve_s, cap_s - 2.0 * video.chunk_s), 0.0)
-        numbers = (video.chunk_s, cap_s - reserve_s, reserve_s, qoe.stall_penalty / best, caution, qoe.smooth_penalty)
+        numbers = (video.chunk_s, cap_s, thrift, ease_s, qoe.stall_penalty / best, caution, qoe.smooth_penalty)
         self.players = players
         self.wishes = Wishes(*map(float, numbers))
         self.scores = np.empty((players, video.rungs), dtype=np.float32)

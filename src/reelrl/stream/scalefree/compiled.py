@@ -60,6 +60,16 @@ def _measure(rates: Any, delays: Any, memory: Any, seen: int, rate_mbps: float, 
     memory[ELAPSED] = delay_s if first else memory[ELAPSED] + delay_s
 
 
+@_compiled(inline="always")
+def _counted_s(buffer_s: float, left_s: float, wishes: Any) -> float:
+    """The buffer that the thrifty play with: the emptier it is, the less of it. Before the end all of it is spent."""
+    thrift = wishes.thrift
+    if left_s < wishes.ease_s:
+        thrift *= left_s / wishes.ease_s
+    counted_s: float = buffer_s * min(buffer_s / wishes.cap_s, 1.0) ** thrift
+    return counted_s
+
+
 @_compiled()
 def see(
     states: Any, rates: Any, delays: Any, memory: Any, seen: Any, offers: Any, wishes: Any, context: Any, rungs: Any
@@ -83,13 +93,13 @@ def see(
             seen[i] = 0
         seen[i] += 1
         _measure(rates[i], delays[i], memory[i], seen[i], float(state[2, last]) * 8.0, float(state[3, last]) * 10.0)
-        buffer_s = max(float(state[1, last]) * 10.0 - wishes.reserve_s, 0.0)
         chunk = min(max(chunks - round(float(state[5, last]) * chunks), 0), chunks - 1)
         last_rung = np.abs(rates_mbps - float(state[0, last]) * rates_mbps[count - 1]).argmin()
         last_utility = utilities[max(chunk - 1, 0), last_rung]
+        remaining = chunks - chunk
+        buffer_s = _counted_s(float(state[1, last]) * 10.0, remaining * wishes.chunk_s, wishes)
         _context(context[i], rates[i], delays[i], memory[i], min(seen[i], HISTORY), rates_mbps, buffer_s, wishes)
         at = 3 * HISTORY + 3 * SPANS + 18
-        remaining = chunks - chunk
         context[i, at] = last_utility
         context[i, at + 1] = min(remaining / 40.0, 1.0)
         context[i, at + 2] = math.exp(-remaining / 4.0)

@@ -35,9 +35,9 @@ TRAINED_ON = {
     "stall penalty / best utility": (0.1, 4.0),
     "switch penalty": (0.0, 3.0),
 }
-
-
-SAFE_RESERVE_S = 40.0
+EASE_S = 120.0
+SAFE_THRIFT = 3.0
+MOST_THRIFT = 10.0
 
 
 def save_scale_free(policy: ScaleFreePolicy, path: Path, facts: dict[str, Any]) -> None:
@@ -72,21 +72,32 @@ class ScaleFree:
     `caution` is what the viewer fears. 0: nothing, the link will hold. 1: it may break, and the best mean QoE over
     links that do and links that do not is asked for. Above 1 a second of a long stall costs so many times what QoE
     says, in full where the rate varies as a moving receiver's: a link's first outage gives no warning, and the default
-    gives up a little of the mean for the worst tenth. `reserve_s` goes further: it plays as if so many seconds of the
-    buffer were not there; they are for outages.
+    gives up a little of the mean for the worst tenth.
+
+    `thrift` goes further. A second in a buffer that is half full counts as half a second (thrift 1) or a quarter (2):
+    the buffer is filled before it is played with, and there when an outage comes. What was saved is spent again: over
+    the last `ease_s` seconds of the video thrift falls to nothing.
     """
 
     privileged = False
     trained_on: ClassVar[dict[str, tuple[float, float]]] = TRAINED_ON
 
-    def __init__(self, caution: float = CAUTION, reserve_s: float = 0.0, path: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        caution: float = CAUTION,
+        thrift: float = 0.0,
+        ease_s: float = EASE_S,
+        path: str | Path | None = None,
+    ) -> None:
         if not 0 <= caution < math.inf:
             raise ConfigError(f"caution = {caution}; give 0 (the link will hold), 1 (it may break) or more")
-        if not 0 <= reserve_s < math.inf:
-            raise ConfigError(f"reserve_s = {reserve_s}; give the seconds of buffer to keep for outages, 0 or more")
+        if not 0 <= thrift <= MOST_THRIFT:
+            raise ConfigError(f"thrift = {thrift}; give 0 (all of the buffer counts) to {MOST_THRIFT:g}")
+        if not 0 <= ease_s < math.inf:
+            raise ConfigError(f"ease_s = {ease_s}; give the seconds before the end over which thrift falls, 0 or more")
         self.path = SCALE_FREE if path is None else Path(path)
         weights, self.facts = read_actor(self.path, _WHAT, actor_shapes, _SIZES)
-        self.caution, self.reserve_s = caution, reserve_s
+        self.caution, self.thrift, self.ease_s = caution, thrift, ease_s
         # As products take them: (inputs, outputs).
         self._weights = {name: np.ascontiguousarray(array.T) for name, array in weights.items()}
         self._warned = False
@@ -102,7 +113,8 @@ class ScaleFree:
 
         video, rule, qoe = episode.video, episode.rule, episode.qoe
         rates, cap_s = video.bitrates_kbps / 1000.0, rule.buffer_cap_ms / 1000.0
-        batch = ScaleFreeBatch(self._weights, video, qoe, cap_s, self.caution, self.reserve_s, players)
+        fears = (self.caution, self.thrift, self.ease_s)
+        batch = ScaleFreeBatch(self._weights, video, qoe, cap_s, *fears, players)
         found = (video.rungs, video.chunk_s, rates[0], rates[-1], cap_s, batch.wishes.stall_penalty, qoe.smooth_penalty)
         self._check(dict(zip(self.trained_on, map(float, found), strict=True)))
         return batch
@@ -141,10 +153,10 @@ class ScaleFree:
 
 
 class ScaleFreeSafe(ScaleFree):
-    """For links that break for long: 40 s of buffer are kept for outages, at the price of quality where links hold."""
+    """For links that break for long: much thrift, to the end, at the price of quality where links hold."""
 
     def __init__(self, path: str | Path | None = None) -> None:
-        super().__init__(1.0, SAFE_RESERVE_S, path)
+        super().__init__(1.0, SAFE_THRIFT, 0.0, path)
 
 
 class ScaleFreePensieve(ScaleFree):

@@ -5,17 +5,17 @@ const half = value => clamp(value, -6, 6) * 0.5;
 const log1p = Math.log1p;
 
 class Net {
-  constructor(ladder, { utilities, stall_penalty, smooth_penalty, buffer_s, caution, reserve_s }) {
+  constructor(ladder, { utilities, stall_penalty, smooth_penalty, buffer_s, caution, thrift, ease_s }) {
     // A ladder of one worth has nothing to choose; any scale will do.
     const most = Math.max(...utilities.map(row => Math.max(...row)), 1e-9);
     this.ladder = ladder;
     this.utilities = utilities.map(row => row.map(worth => worth / most));
     this.stall_penalty = stall_penalty / most;
     this.smooth_penalty = smooth_penalty;
-    // Two chunks are what it needs to play at all.
-    this.reserve_s = Math.max(Math.min(reserve_s ?? SHAPE.reserve_s, buffer_s - 2 * ladder.chunk_s), 0);
-    this.buffer_s = buffer_s - this.reserve_s;
+    this.buffer_s = buffer_s;
     this.caution = caution ?? SHAPE.caution;
+    this.thrift = thrift ?? SHAPE.thrift;
+    this.ease_s = ease_s ?? SHAPE.ease_s;
     this.rates = ladder.bitrates_kbps.map(rate => rate / 1000);
     const nominal = ladder.bitrates_kbps.map(rate => rate * ladder.chunk_s * 125);
     this.relative = ladder.sizes_bytes.map(row => sum(row.map((size, rung) => size / nominal[rung])) / row.length);
@@ -44,6 +44,12 @@ class Net {
     };
   }
 
+  /** The buffer that the thrifty play with: the emptier it is, the less of it. Before the end all of it is spent. */
+  counted_s(buffer_s, left_s) {
+    const thrift = left_s < this.ease_s ? this.thrift * left_s / this.ease_s : this.thrift;
+    return buffer_s * Math.min(buffer_s / this.buffer_s, 1) ** thrift;
+  }
+
   scores(state) {
     const { context, rungs } = this.features(state);
     let summary = context;
@@ -62,7 +68,7 @@ class Net {
     const last_kbps = state[0][newest] * ladder.bitrates_kbps.at(-1);
     const last_rung = best(ladder.bitrates_kbps.map(rate => -Math.abs(rate - last_kbps)));
     const utilities = this.utilities[chunk], last_utility = this.utilities[Math.max(chunk - 1, 0)][last_rung];
-    const sizes_mbit = sizes_bytes[chunk].map(size => size * 8e-6), buffer_s = Math.max(state[1][newest] * 10 - this.reserve_s, 0);
+    const sizes_mbit = sizes_bytes[chunk].map(size => size * 8e-6), buffer_s = this.counted_s(state[1][newest] * 10, remaining * chunk_s);
     const restless = Math.min(Math.sqrt(link.variances.at(-1)) / RESTLESS, 1);
     const fear = Math.max(this.caution - 1, 0) * restless;
 

@@ -50,7 +50,7 @@ function between(value, places, heights) {
 export class Session {
   /**
    * `wishes`: `qoe` (linear), `rebuf_penalty` (the variant's own), `smooth_penalty` (1), `buffer_s` (60: how far ahead
-   * the player downloads), `caution` and `reserve_s` (scale-free policies: what is feared, seconds kept for outages).
+   * the player downloads), `caution`, `thrift`, `ease_s` (scale-free policies: what is feared, what is saved for it).
    */
   constructor(ladder, wishes = {}) {
     this.ladder = completed(ladder);
@@ -63,7 +63,8 @@ export class Session {
       smooth_penalty: wishes.smooth_penalty ?? 1,
       buffer_s: wishes.buffer_s ?? 60,
       caution: wishes.caution,
-      reserve_s: wishes.reserve_s,
+      thrift: wishes.thrift,
+      ease_s: wishes.ease_s,
     });
     this.first_rung = Math.min(wishes.first_rung ?? 1, this.ladder.bitrates_kbps.length - 1);
     this.measurements = 0;
