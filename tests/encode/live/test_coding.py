@@ -123,6 +123,14 @@ def test_a_drawn_stream_follows_its_link() -> None:
     assert sum(bits[30:60]) < 0.6 * sum(bits[:30])
 
 
+def test_a_drawn_stream_comes_back_to_qps_where_cbr_has_filled_the_bucket() -> None:
+    link = Uplink((0.0, 0.5, 3.0), (200.0, 4.0))
+    stream = coded(drawn(60), kbps=400.0, buffer_s=0.2, link=link)
+    assert 15 < stream.own_cbr < 60
+    *begin, last = [delay for delay in stream.viewer.delays_s[: stream.own_cbr] if delay is not None]
+    assert last > 0.2 >= max(begin)
+
+
 def test_few_levels_are_drawn_and_what_a_camera_or_a_screen_shows_is_not() -> None:
     for style in ("street", "pan", "noise", "screen", "talk", "water"):
         assert not is_drawn(next(iter(shot(style, 1))))

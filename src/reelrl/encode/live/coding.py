@@ -138,11 +138,11 @@ def _code(
     stream: LiveStream,
     plan: LivePlan,
 ) -> Frame | None:
-    """Code frames to the end; in the encoder's own cbr, to the first that is not drawn with few levels any more."""
+    """Code frames to the end; in the encoder's own cbr, to the first that it does not suit any more, and give that."""
     before, by_cbr = None, not session.settings.picture_qp
     looker, target = FrameLooker(session.settings.width, session.settings.height), _target(controller)
     for frame in frames:
-        if by_cbr and not has_few_levels(frame):
+        if by_cbr and not (has_few_levels(frame) and controller.room_bits > 0):
             return frame
         controller.set_rate(plan.kbps_at(len(stream.packets) / controller.fps))
         clock = [time.perf_counter()]

@@ -2,8 +2,8 @@
 
 Their shapes jump, flicker, and come back exactly as they were. In cbr SVT-AV1 refers to other pictures than where QPs
 are given one by one, and refreshes blocks that stand still; no choice of QPs makes up for that there. Camera pictures
-and screens with smooth letters take fewer bits by QPs. The first frame decides; the first picture with more levels ends
-it, with a key frame.
+and screens with smooth letters take fewer bits by QPs. The first frame decides. What ends it, with a key frame, is a
+picture with more levels, or a full bucket: then the next frame would be late however few bits it took.
 """
 
 from __future__ import annotations
