@@ -10,9 +10,10 @@ from pettingzoo.test import parallel_api_test
 
 from reelrl.act.doom.one_side import OneSide
 from reelrl.act.doom.scenarios import duel
+from reelrl.act.doom.shared_memory import COLUMN
 from reelrl.act.doom.teams import BlindTeam, OracleTeam, RandomTeam, TwoSides, play
 from reelrl.errors import ConfigError
-from tests.act.makers import coop_env, footprint
+from tests.act.makers import ATTACK, NO_OP, TURN_LEFT, coop_env, footprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,14 +100,36 @@ def test_both_sides_by_chance_do_not_draw_alike() -> None:
 
 
 @pytest.mark.long
-def test_of_two_pairs_mates_cannot_be_hurt_and_sides_are_known() -> None:
+def test_of_two_pairs_each_side_has_its_number_and_a_rule_beats_the_other() -> None:
     env = duel_env(4, sightings=True, aux_observations=["team_id"])
     observations, _ = env.reset(seed=0)
     assert [seen["team_id"].item() for seen in observations.values()] == [0, 0, 1, 1]
     played = play(env, TwoSides(OracleTeam(env), BlindTeam("sweep")), seed=0)
     env.close()
     assert played.reward >= 3
-    assert played.kills >= played.reward, "nobody loses a frag by killing a mate"
+
+
+@pytest.mark.long
+def test_mates_who_shoot_at_each_other_are_not_hurt() -> None:
+    env = duel_env(4, sightings=True)
+    env.reset(seed=0)
+    infos: dict[str, Any] = {}
+    shots = 0
+    while env.agents:
+        facts, _ = env.ground_truth
+        where, angles = (
+            facts[:, [COLUMN[name] for name in names]] for names in (("POSITION_X", "POSITION_Y"), ("ANGLE",))
+        )
+        actions = dict.fromkeys(env.agents, NO_OP)
+        for player, mate in ((0, 1), (1, 0)):
+            wanted = np.degrees(np.arctan2(*(where[mate] - where[player])[::-1]))
+            in_line = abs((wanted - angles[player, 0] + 180) % 360 - 180) < 8
+            actions[f"player_{player}"] = ATTACK if in_line else TURN_LEFT
+            shots += in_line
+        *_, infos = env.step(actions)
+    env.close()
+    assert shots > 50
+    assert [info["damage_taken"] for info in infos.values()] == [0] * 4
 
 
 def test_one_side_is_an_environment_in_which_the_other_is_part_of_the_world() -> None:
