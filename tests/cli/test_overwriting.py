@@ -16,7 +16,7 @@ from reelrl.content.write.video import write_video
 from reelrl.encode import EncoderSettings, encode_clip
 from reelrl.encode.script.run import Script
 from reelrl.errors import ContentError
-from reelrl.storage.files import refuse_overwriting
+from reelrl.storage.files import check_output, refuse_overwriting
 from reelrl.stream.data.ladder_encoding import LadderSettings, encode_ladder
 from reelrl.stream.data.packaging import segment_name
 from tests.encode.fixtures import own_cache  # noqa: F401
@@ -65,6 +65,38 @@ def test_a_command_refuses_its_input_as_output(
     assert f"it is the same file as {source}, which is read; choose another name" in capsys.readouterr().err
     assert Path(source).read_bytes() == before
     assert not Path("new.mkv").exists()
+
+
+@pytest.mark.parametrize("place", ["film.y4m/new", "made"])
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        (["fit", "superblock", "--clips", "film.mp4", "-o"], ""),
+        (["fit", "minigop", "--clips", "film.mp4", "-o"], ""),
+        (["fit", "live", "--clips", "film.mp4", "-o"], ".safetensors"),
+        (["fit", "frameqp", "--clips", "film.mp4", "-o"], ".json"),
+        (["fit", "frameqp-sac", "--clips", "film.mp4", "-o"], ".safetensors"),
+        (["search", "superblock", "film.mp4", "--out"], ""),
+        (["search", "frameqp", "--clips", "film.mp4", "--out"], ""),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_refused_before_the_work(
+    command: list[str], end: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(f"made{end}").mkdir()
+    cache = Path(os.environ["REELRL_CACHE"])
+    before = set(cache.rglob("*"))
+    assert main([*command, place + end]) == 1
+    assert f"cannot write{'' if place == 'made' else ' to'} {'film.y4m' if place != 'made' else place + end}" in (
+        capsys.readouterr().err
+    )
+    assert set(cache.rglob("*")) == before, "something was encoded"
+
+
+def test_the_folder_of_a_result_is_made(folder: Path) -> None:
+    check_output("new/deep/map.yaml", "film.y4m")
+    assert (folder / "new" / "deep").is_dir()
+    check_output("/dev/null", "film.y4m")
 
 
 @pytest.mark.parametrize("flags", [["--o"], ["--csv"], ["--stat-out"], ["--o", "new.ivf", "--csv"]])

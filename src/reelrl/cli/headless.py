@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace, show: Show, url: str) -> int:
     """Every controller on every trace, up to `--sessions` viewings."""
     from reelrl.runs.progress import Progress
-    from reelrl.storage.files import write_atomic
+    from reelrl.storage.files import check_output, write_atomic
     from reelrl.stream.play.app import PAGE_FOLDER
     from reelrl.stream.play.chromium import BrowserError
     from reelrl.stream.play.headless import compared, watch_all
 
+    check_output(args.output)
     pairs = [(name, trace.name) for trace in show.traces for name in show.controllers][: args.sessions]
     if not pairs:
         raise ConfigError("--headless compares viewings over a network; give --trace FILE or --traces DIR")

@@ -108,6 +108,17 @@ def refuse_overwriting(output: str | Path | None, *sources: str | Path) -> None:
             )
 
 
+def check_output(path: str | Path | None, *sources: str | Path) -> None:
+    """Refuse now, and not when the work is done, what could not be written; the file's folder is made if absent."""
+    if path is None:
+        return
+    if Path(path).is_dir():
+        raise ContentError(f"cannot write {path}: it is a folder; give the name of a file")
+    refuse_overwriting(path, *sources)
+    if not Path(path).exists() or Path(path).is_file():  # a device or pipe is written to as it is
+        writable_folder(Path(path).parent)
+
+
 def writable_folder(path: str | Path, *, error: type[ReelError] = ContentError) -> Path:
     """The folder at `path`, made if absent, after a file could really be created in it."""
     folder = Path(path)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from reelrl.cli import options, output
 from reelrl.cli.train import doom as train_doom
 from reelrl.errors import ConfigError
-from reelrl.storage.files import write_atomic
+from reelrl.storage.files import check_output, write_atomic
 
 if TYPE_CHECKING:
     import argparse
@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> None:
             f"{len(weights)} weights, {args.seeds} seeds, {args.episodes} matches: a comparison needs two weights, "
             "two seeds and a match at least"
         )
+    check_output(args.out)
     keys = [(weight, seed) for seed in range(args.seed, args.seed + args.seeds) for weight in weights]
     tasks = [TrainingTask(_settings(args, weight), seed, args.output_dir) for weight, seed in keys]
     several = args.jobs != 1

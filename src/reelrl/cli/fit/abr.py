@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
-from reelrl.storage.files import refuse_overwriting
+from reelrl.storage.files import check_output
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("links", "rounds", "players", "epochs"):
         if getattr(args, name) < 1:
             raise ConfigError(f"--{name} {getattr(args, name)}; give 1 or more")
-    refuse_overwriting(args.output, *([args.ladder] if args.ladder else []))
+    check_output(args.output, *([args.ladder] if args.ladder else []))
     ladder = read_ladder(args.ladder or data_folder("videos/envivio") or "nominal")
     if args.baseline == "fugu":
         with Progress("fit", 2, unit="parts") as progress:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reelrl.storage.files import refuse_overwriting, writable_folder
+from reelrl.storage.files import check_output
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +27,5 @@ def clips_for(args: argparse.Namespace, output: str) -> list[Clip]:
     from reelrl.cli.evaluate.minigop import chosen_clips
 
     clips = chosen_clips(args)
-    refuse_overwriting(output, *(file for clip in clips for file in clip.files))
-    writable_folder(Path(output).parent)
+    check_output(output, *(file for clip in clips for file in clip.files))
     return clips

@@ -15,13 +15,12 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelrl.cli import options, output
 from reelrl.cli.fit import frame_lessons
 from reelrl.errors import ConfigError
-from reelrl.storage.files import refuse_overwriting, writable_folder
+from reelrl.storage.files import check_output
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.output.endswith(".json"):
         raise ConfigError(f"{args.output} does not end in .json; rules are saved as such, and found by it")
-    writable_folder(Path(args.output).parent)  # before the encodes: they should not end at a folder that refuses them
+    check_output(args.output)
     stopped = threading.Event()
     with executor(args.jobs) as work:
         lessons, weights, facts = _imitated(args, work) if args.imitate else _evolved(args, work, stopped)
@@ -111,7 +110,7 @@ def _imitated(
 
     found = load_found(args.imitate)
     lessons = [each.lesson for each in found]
-    refuse_overwriting(args.output, args.imitate, *(file for lesson in lessons for file in lesson.clip.files))
+    check_output(args.output, args.imitate, *(file for lesson in lessons for file in lesson.clip.files))
     whole = imitated(found)
     tried = [share * whole for share in _SHARES]
     gains = mean_gains(tried, lessons, work)

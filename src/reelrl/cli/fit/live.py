@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
 from reelrl.errors import ConfigError
+from reelrl.storage.files import check_output
 
 if TYPE_CHECKING:
     import argparse
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"{args.output} does not end in .safetensors; nets are saved as such")
     if args.encodes < 1 or args.epochs < 1:
         raise ConfigError(f"--encodes {args.encodes}, --epochs {args.epochs}; both are 1 or more")
+    check_output(args.output)
     lessons = _lessons(args)
     if args.densities:
         for kind, afresh in (("afresh", True), ("others", False)):

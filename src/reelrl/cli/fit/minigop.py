@@ -16,7 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.storage.files import refuse_overwriting
+from reelrl.storage.files import check_output
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
         encoder=EncoderSettings(preset=args.preset, keyint=args.keyint),
     )
     clips = chosen_clips(args)
-    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    for clip in clips:
+        check_output(for_source(args.output, clip.source), *(file for each in clips for file in each.files))
     searches = search(clips, plan, args.jobs)
     facts = {"command": shlex.join(["reel", *sys.argv[1:]])}
     rule, unseen = fitted(searches, args.ridge, facts), None

@@ -44,10 +44,10 @@ def run(args: argparse.Namespace) -> int:
     from reelrl.encode.superblock.search_clips import Task, means, searched
     from reelrl.parallel import executor
     from reelrl.runs.progress import Progress
-    from reelrl.storage.files import refuse_overwriting, write_atomic
+    from reelrl.storage.files import check_output, write_atomic
 
     clips = [open_clip(name) for name in args.clips] or split_clips("train") + split_clips("test")
-    refuse_overwriting(args.out, *args.policies, *(file for clip in clips for file in clip.files))
+    check_output(args.out, *args.policies, *(file for clip in clips for file in clip.files))
     # Only where a map is exact and a map of zeros free does a difference in bits belong to the offsets alone.
     encoder = EncoderSettings(backend="aom", qp=args.qp, picture_qp=True)
     settings = SearchSettings(encoder=encoder, refinements=args.refinements)

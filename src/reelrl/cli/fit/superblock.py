@@ -16,7 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from reelrl.cli import options, output
-from reelrl.storage.files import refuse_overwriting
+from reelrl.storage.files import check_output
 
 if TYPE_CHECKING:
     import argparse
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     clips = [open_clip(name) for name in args.clips] if args.clips else split_clips("train")
-    refuse_overwriting(args.output, *(file for clip in clips for file in clip.files))
+    check_output(args.output, *(file for clip in clips for file in clip.files))
     # Each feature both ways, then the generations; every policy is tried at two QPs of each window.
     tries = 2 * len(settings.names) + settings.population * settings.generations
     total = tries * 2 * len(clips) * settings.windows
@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
         "fitted", f"{facts['fitted_percent']:+.2f} % bits", f"{len(clips)} clips", f"{facts['encodes']} encodes"
     )
     verdict = "abstains: no clear saving" if policy.abstains else "sends maps"
-    output.line("check", f"{facts['check_percent']:+.2f} % bits", f"standard error {facts['check_error']}", verdict)
+    error = "one clip, no standard error" if facts["check_error"] is None else f"standard error {facts['check_error']}"
+    output.line("check", f"{facts['check_percent']:+.2f} % bits", error, verdict)
     output.next_command(f"reel evaluate superblock --controllers {args.output}")
     return 0
