@@ -128,6 +128,14 @@ def test_a_policy_is_a_controller_by_its_file(tmp_path: Path) -> None:
     controller = load_map_controller(str(tmp_path / "policy.yaml"))
     assert isinstance(controller, FittedMap)
     assert controller.policy == POLICY
+    clip = scene(frames=3)
+    env = SuperblockQpEnv(clip, **controller.env_options)
+    env.reset(seed=0)
+    controller.reset(0, env)
+    for expected in POLICY.maps_of_clip(clip, env.settings.qp):
+        *_, info = env.step(controller.act(None))
+        np.testing.assert_array_equal(info["offsets"], np.zeros(4, int) if expected is None else expected)
+    env.close()
 
 
 @pytest.mark.parametrize("name", ["centre", "moving", "psnr", "ssim"])

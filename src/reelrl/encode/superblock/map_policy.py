@@ -129,6 +129,11 @@ class FittedMap:
         if self.policy.reach > MAX_OFFSET:
             raise ConfigError(f"offsets up to {self.policy.reach}; the environment's actions reach {MAX_OFFSET}")
 
+    @property
+    def env_options(self) -> dict[str, Any]:
+        """Arguments of `SuperblockQpEnv`: the weighing that is an input of the policy, if any."""
+        return {"weights": self.policy.importance} if self.policy.importance else {}
+
     def reset(self, seed: int, episode: MapEpisode) -> None:  # noqa: ARG002 - the protocol's
         """Take the clip's features."""
         self._maps = iter(self.policy.maps(episode.features, episode.grid, episode.settings.qp, episode.weights))
