@@ -76,9 +76,10 @@ def encode(
 
 
 def show(facts: dict[str, Any]) -> None:
-    output.line(
-        "policy", facts["policy"], "live", f"{facts['decision_us']:.0f} us a decision", duration(facts["seconds"])
-    )
+    policy = facts["policy"]
+    if facts["cbr_frames"]:
+        policy = f"the encoder's cbr (drawn with few levels) for {facts['cbr_frames']} frames"
+    output.line("policy", policy, "live", f"{facts['decision_us']:.0f} us a decision", duration(facts["seconds"]))
     error = f"{100 * facts['rate_error']:+.1f} % of the target"
     rate = [f"{facts['kbps']:.1f} kbit/s", *([] if facts["trace"] else [error])]
     output.line("coded", facts["output"], f"{facts['frames']} frames", *rate, f"PSNR-Y {facts['psnr_y']:.2f} dB")
@@ -88,8 +89,6 @@ def show(facts: dict[str, Any]) -> None:
     output.line("sent", f"buffer {facts['buffer_s']:g} s", late, *dropped, delay)
     if facts["trace"]:
         output.line("seen", facts["trace"], f"PSNR-Y {facts['seen_psnr_y']:.2f} dB", "of what is on the screen in time")
-    if facts["own_cbr"]:
-        output.line("cbr", f"the encoder's own for the first {facts['own_cbr']} frames, drawn with few levels")
     for what in facts["left_out"]:
         output.line("lost", what)
 
@@ -104,7 +103,7 @@ def _figures(clip: Clip, policy: str, kbps: float, stream: LiveStream) -> dict[s
     spent = stream.bits / clip.duration_s / 1000
     return {
         "policy": policy,
-        "own_cbr": stream.own_cbr,
+        "cbr_frames": stream.cbr_frames,
         "frames": clip.frame_count,
         "target_kbps": kbps,
         "kbps": spent,

@@ -57,6 +57,8 @@ DEVELOPMENT: dict[str, tuple[str, ...]] = {
         *(f"atari:{game}?frames=150" for game in _GAMES),
         "flickering(atari:Gravitar?frames=150)",
         "flickering(atari:Centipede?frames=150)",
+        "atari:Pong?frames=25+generated:screen?size=320x180&frames=75&seed=25",
+        "atari:Boxing?frames=20+generated:street?size=320x180&frames=60&seed=26",
     ),
     "shake": (
         f"shaken(generated:street?{_SMALL}&seed=19)",

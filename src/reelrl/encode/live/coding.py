@@ -16,7 +16,7 @@ from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.live.bits import RuleBits
 from reelrl.encode.live.controller import LiveController, LiveTuning
-from reelrl.encode.live.drawn import has_few_levels, is_drawn
+from reelrl.encode.live.drawn import is_drawn
 from reelrl.encode.live.frame_look import FrameLooker
 from reelrl.encode.live.learned_bits import LearnedBits, load_net
 from reelrl.encode.live.link import LiveViewer, Uplink
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from reelrl.content.frame import Frame
     from reelrl.encode.live.bits import FrameBits
 
+_SHORTEST = 2 ** (LEVELS + 1)  # frames of a session: a flash is no scene
 _LEAST_KBPS = 1.0  # where a link is down, the target is next to nothing
 
 LIVE = EncoderSettings(preset=10, picture_qp=True, structure="low_delay", keyint=-1)
@@ -77,7 +78,7 @@ class LiveStream:
     sse_y         of coded pictures against the source, in 8-bit levels; for a dropped frame, of the one before it
     decision_s    from the look to the QP, and to have learnt, for each coded frame; `look_s` is the look itself
     viewer        with the delay of each frame, and with `watch` what was seen
-    own_cbr       frames at the beginning whose QPs the encoder's own cbr chose
+    cbr_frames    at the beginning, left to the encoder's own cbr
     """
 
     viewer: LiveViewer
@@ -85,7 +86,7 @@ class LiveStream:
     sse_y: list[int] = field(default_factory=list)
     decision_s: list[float] = field(default_factory=list)
     look_s: list[float] = field(default_factory=list)
-    own_cbr: int = 0
+    cbr_frames: int = 0
 
     @property
     def dropped(self) -> int:
@@ -102,56 +103,55 @@ def encode_live(clip: Clip, plan: LivePlan, settings: EncoderSettings = LIVE) ->
     settings = replace(settings.for_clip(clip), hierarchical_levels=plan.tuning.levels, picture_qp=True, recon=True)
     if not settings.low_delay:
         raise ConfigError(f"structure = {settings.structure}; live coding holds nothing back: use low_delay")
-    frames = iter(clip)
-    first = next(frames)
+    frames, level_bits = iter(clip), 0.0
+    opening = next(frames)
+    cbr = not plan.qps and capabilities(settings.backend).cbr_target_change and is_drawn(opening)
     stream = LiveStream(LiveViewer(plan.link or Uplink.constant(plan.kbps), float(clip.fps), plan.buffer_s))
-    controller = _controller(clip, plan, 0)
-    if not plan.qps and capabilities(settings.backend).cbr_target_change and is_drawn(first):
-        cbr = own_cbr(settings, LEVELS, _target(controller), plan.buffer_s)
-        with EncoderSession(cbr) as session:
-            unlike = _code(chain([first], frames), controller, session, stream, plan)
-        if unlike is None:
-            return stream
-        first, controller = unlike, _controller(clip, plan, controller.level_bits)
-    with EncoderSession(settings) as session:
-        _code(chain([first], frames), controller, session, stream, plan)
+    first: Frame | None = opening
+    while first is not None:
+        controller = _controller(clip, plan, level_bits)
+        chosen = own_cbr(settings, LEVELS, _target(controller), plan.buffer_s) if cbr else settings
+        with EncoderSession(chosen) as session:
+            first = _code(chain([first], frames), controller, session, stream, plan)
+        level_bits, cbr = controller.level_bits, False
     return stream
 
 
 def _controller(clip: Clip, plan: LivePlan, level_bits: float) -> LiveController:
-    """One that begins with a key frame, when the bucket holds so much."""
-    controller = LiveController(
-        fps=float(clip.fps),
-        kbps=plan.kbps_at(0),
-        buffer_s=plan.buffer_s,
-        bits=predictor(plan.bits, clip.width * clip.height),
-        tuning=plan.tuning,
+    bits = predictor(plan.bits, clip.width * clip.height)
+    made = LiveController(
+        fps=float(clip.fps), kbps=plan.kbps_at(0), buffer_s=plan.buffer_s, bits=bits, tuning=plan.tuning
     )
-    controller.level_bits = level_bits
-    return controller
+    made.level_bits = level_bits
+    return made
 
 
 def _code(
-    frames: Iterable[Frame],
-    controller: LiveController,
-    session: EncoderSession,
-    stream: LiveStream,
-    plan: LivePlan,
+    frames: Iterable[Frame], controller: LiveController, session: EncoderSession, stream: LiveStream, plan: LivePlan
 ) -> Frame | None:
-    """Code frames to the end; in the encoder's own cbr, to the first that it does not suit any more, and give that."""
-    before, by_cbr = None, not session.settings.picture_qp
+    """Code up to a frame that another session begins with, which is given back; None at the end of the clip.
+
+    In cbr that is the first frame that is not drawn, or that a full bucket would make late however few bits it took;
+    else the first after a cut, which in this session could fall into a layer that nobody refers to.
+    """
+    before, began, cbr = None, len(stream.packets), session.settings.steers_rate
     looker, target = FrameLooker(session.settings.width, session.settings.height), _target(controller)
     for frame in frames:
-        if by_cbr and not (has_few_levels(frame) and controller.room_bits > 0):
-            return frame
-        controller.set_rate(plan.kbps_at(len(stream.packets) / controller.fps))
         clock = [time.perf_counter()]
+        if cbr and not (is_drawn(frame) and controller.room_bits > 0):
+            return frame
+        number = len(stream.packets)
+        controller.set_rate(plan.kbps_at(number / controller.fps))
+        clock.append(time.perf_counter())
         look = looker.look(frame)
         clock.append(time.perf_counter())
+        if look.is_cut and number >= began + _SHORTEST and plan.tuning.levels and not cbr:
+            return frame
+        stream.cbr_frames += cbr
         qp = controller.decide(look)
         clock.append(time.perf_counter())
-        stream.look_s.append(clock[1] - clock[0])
-        if plan.twice and controller.afresh and not by_cbr:
+        stream.look_s.append(clock[2] - clock[1])
+        if plan.twice and controller.afresh and not cbr:
             qp = controller.decide_again(qp, _tried(session.settings, frame, qp))
         if plan.drop and before is not None and controller.is_lost:
             controller.skip()
@@ -159,18 +159,17 @@ def _code(
             stream.sse_y.append(sse_in_8_bits(sse(frame.y, before.y), frame.depth))
             stream.viewer.is_sent(None, frame)
             continue
-        if by_cbr:
-            # A target is sent only when it changes: cbr begins anew with each, and forgets what its buffer holds.
-            last, target = target, _target(controller)
-            session.send(frame, kbps=target if target != last else None)
-            stream.own_cbr = len(stream.packets) + 1
+        if cbr:
+            # Told only when it changes: cbr begins anew with each target, and forgets what its buffer holds.
+            told, target = target, _target(controller)
+            session.send(frame, kbps=target if target != told else None)
         else:
             session.send(frame, qp=qp)
         (packet,) = session.receive()
         clock.append(time.perf_counter())
         controller.learn(packet.qp, 8 * packet.size)
-        stream.decision_s.append(clock[2] - clock[1] + time.perf_counter() - clock[3])
-        packet.number = len(stream.packets)
+        stream.decision_s.append(clock[1] - clock[0] + clock[3] - clock[2] + time.perf_counter() - clock[4])
+        packet.number = number
         stream.packets.append(packet)
         stream.sse_y.append(packet.luma_sse_in_8_bits)
         before, packet.recon = packet.recon, None

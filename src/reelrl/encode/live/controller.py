@@ -40,7 +40,7 @@ class LiveTuning:
     """Constants of the controller, chosen on the development clips.
 
     offsets   QP steps of each layer against the base
-    key_fill  of the room in the bucket, at first all of it: what the first frame may fill
+    key_fill  of the room in the bucket: what the first frame may fill
     cut_fill  of the room in the bucket: what a frame after a cut may fill
     burst     of the room below `_CEILING`: what a frame within a scene may fill; a quarter of it in the next layer
     new_fill  of the room in the bucket: what a frame may fill that shows much at once that is new
