@@ -39,7 +39,11 @@ def write_page(path: Path, rows: Sequence[DuelRow], facts: Mapping[str, Any]) ->
     if int(facts["matches"]) < LEAST_MATCHES:
         lead = f"{lead} {TOO_FEW}"
     body = [
-        page.section("Side A against side B", "Rows are side A, columns side B.", _cross_table(rows)),
+        page.section(
+            "Side A against side B",
+            "By how much side A, a column, is ahead of side B, a row, per match.",
+            _cross_table(rows),
+        ),
         page.section("What it is made of", "Means per match, of side A.", _frags_table(rows)),
         page.section("What this does not show", _LIMITS),
         page.section("Method", _METHOD, _facts(facts), page.code(str(facts["command"]))),
@@ -50,8 +54,8 @@ def write_page(path: Path, rows: Sequence[DuelRow], facts: Mapping[str, Any]) ->
 def _cross_table(rows: Sequence[DuelRow]) -> Html:
     cells = {row.pair: cell(row.ahead) for row in rows}
     ours, theirs = (list(dict.fromkeys(row.pair[side] for row in rows)) for side in (0, 1))
-    lines = [[_title(one), *(cells.get((one, other), "") for other in theirs)] for one in ours]
-    return page.table(["", *map(_title, theirs)], lines, wrap=True)
+    lines = [[_title(other), *(cells.get((one, other), "") for one in ours)] for other in theirs]
+    return page.table(["side B", *map(_title, ours)], lines, wrap=True)
 
 
 def _frags_table(rows: Sequence[DuelRow]) -> Html:
