@@ -85,6 +85,20 @@ def test_a_look_at_test_traces_is_logged_beside_the_results_and_where_one_says(t
     assert not (tmp_path / "out-train" / "test-runs.jsonl").exists()
 
 
+def test_what_a_controller_warns_of_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twenty sessions are three tasks, and the page plays some of them again."""
+    links_folder, ladder = tmp_path / "links", tmp_path / "ladder.json"
+    links_folder.mkdir()
+    for number, trace in enumerate(links(20)):
+        write_trace(trace, links_folder / f"{number}.json")
+    ladder.write_text('{"bitrates_kbps": [300, 1000], "chunk_s": 20, "chunks": 4}', encoding="utf-8")
+    words = ["--traces", str(links_folder), "--ladder", str(ladder), "--out", str(tmp_path / "out")]
+    assert main(["evaluate", "abr", "scalefree", *words]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "outside" in line]
+    assert len(told) == 1
+    assert told[0].startswith("note   scale-free.safetensors is used outside what it was trained on: seconds per chunk")
+
+
 def test_what_version_0_1_called_a_session_is_still_there() -> None:
     assert Session is EpisodeInfo
 

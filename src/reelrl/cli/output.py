@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import sys
+import warnings
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
@@ -41,6 +42,22 @@ def line(word: str, place: object = "", *values: object) -> None:
 def note(word: str, place: object = "", *values: object) -> None:
     """Print one event on stderr; what the command prints is not disturbed."""
     print(_event(word, place, *values), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print each warning once, as a note, instead of Python's two lines of code wherever it comes up."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            note("note", message)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _event(word: str, place: object, *values: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,16 +107,24 @@ def play_all(
     played: dict[str, list[Playback]] = {contestant.name: [] for contestant in contestants}
     with Progress("play", sum(len(task[2]) for task in tasks), unit="sessions") as progress, executor(jobs) as work:
         records = work.map(_play_batch, tasks, name=lambda task: f"{task[1]} on traces from {task[2][0].name} on")
-        for (name, *_), batch in zip(tasks, records, strict=True):
+        said: set[str] = set()
+        for (name, *_), (batch, warned) in zip(tasks, records, strict=True):
             played[name] += batch
             progress.update(len(batch))
+            for message in sorted(warned - said):
+                warnings.warn(message, stacklevel=2)
+            said |= warned
     return played
 
 
-def _play_batch(task: tuple[str, str, list[Trace], Ladder, EvaluationPlan]) -> list[Playback]:
+def _play_batch(task: tuple[str, str, list[Trace], Ladder, EvaluationPlan]) -> tuple[list[Playback], set[str]]:
+    """The sessions, and what the controller warned about: many tasks, in many processes, would all say it."""
     name, member, traces, ladder, how = task
     controller = load_bitrate_controller(member)
-    return [play(controller, trace, ladder, name=name, **vars(how)) for trace in traces]
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", UserWarning)
+        batch = [play(controller, trace, ladder, name=name, **vars(how)) for trace in traces]
+    return batch, {str(warning.message) for warning in warned}
 
 
 def scores(playbacks: list[Playback], members: int, field: str = "qoe") -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -83,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+@output.warnings_as_notes()
 def run(args: argparse.Namespace) -> int:
     from reelrl.storage.files import writable_folder
     from reelrl.stream import evaluate as abr
