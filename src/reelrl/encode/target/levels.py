@@ -32,7 +32,7 @@ _START, _FADES = {"vmaf": 3.0, "psnr": 1.5}, 20.0
 
 
 _PER_DB = {"vmaf": 1.0, "psnr": 1.0}  # from frame to frame of one encode, in the scale of curves
-_LARGEST_OFF = 2.0  # dB; pictures that stand still may be far off, and their VMAF is not
+_LARGEST_OFF = 0.5  # dB; pictures that stand still may be far off, and their VMAF is not
 
 
 @dataclass(frozen=True)

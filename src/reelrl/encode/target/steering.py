@@ -1,9 +1,9 @@
 """One encode that is steered to its target: a few frames are scored as it goes, and what is still to come makes up.
 
-The encoder begins at the chosen CRF. When the first mini-GOPs are out, two frames of each are scored; the PSNR of
-all, which the encoder knows, says how far it stands for the others. The CRF of those that follow is moved so that the mean
-of all frames is expected on the target; the encoder still shares out QPs among pictures by itself. An encode that can't
-get there any more is given up early: it costs what is coded by then.
+The encoder begins at the chosen CRF. When the first mini-GOPs are out, two frames of each are scored, and the PSNR of
+all, which the encoder knows, says how far they stand for the others. The CRF of those that follow is moved so that the
+mean of all frames is expected on the target; the encoder still shares out QPs among pictures by itself. An encode that
+can't get there any more is given up early: it costs what is coded by then.
 
     scene ─► encoder ─► mini-GOPs ─► scores of a few frames ─► SceneSearch.rest_at ─► CRF of what is still to come
                 ▲                                                                                │
