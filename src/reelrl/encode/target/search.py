@@ -55,8 +55,7 @@ ROOM = 12.0
 
 _CHECKED_POOLS = ("mean", "harmonic")
 _LOST = 3.0  # standard deviation, in the same shares
-_MADE_UP = 4.0  # of a scene, by the part of it that is still to come
-_WORTH = 1.4  # times what a probe takes: what it must save where the encode is steered
+_MADE_UP = 2.5  # of a scene, by the part of it that is still to come
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,7 @@ class SceneSearch:
         left = self._quality.after_probe(round(at.crf), self.preset, _place(at.crf))
         if self.restart_cost is not None:
             saved = self._off_by(_MADE_UP, at.doubt) - self._off_by(_MADE_UP, left)
-            return saved * self.restart_cost > _WORTH * self.probe_cost
+            return saved * self.restart_cost > self.probe_cost
         if at.doubt > _LOST * self.target.near:
             return True  # an encode would be thrown away, and takes more
         return self._off_by(1, at.doubt) - self._off_by(1, left) > self.rules.thrift * self.probe_cost
