@@ -231,3 +231,12 @@ def test_scenes_are_coded_in_parts_unasked_and_any_number_of_workers_writes_the_
     assert figures(capsys, "-o", "usual.ivf", *QUICK)["parts"] == 2
     assert figures(capsys, "-o", "one.ivf", *QUICK, "--workers", "1")["parts"] == 2
     assert Path("usual.ivf").read_bytes() == Path("one.ivf").read_bytes()
+
+
+@pytest.mark.parametrize("kbps", ["20000", "0.01"])
+def test_a_rate_that_no_qp_gives_takes_the_last_qp(tmp_path: Path, kbps: str) -> None:
+    out = tmp_path / "encoded" / "out.mkv"
+    out.parent.mkdir()
+    clip = "generated:street?size=64x64&frames=8"
+    assert main(["encode", clip, "-o", str(out), "--bitrate", kbps, "--preset", "12"]) == 0
+    assert list(out.parent.iterdir()) == [out]

@@ -14,6 +14,7 @@ from reelrl import __version__
 from reelrl.cli import main as cli
 from reelrl.cli import options
 from reelrl.errors import ContentError, EncoderError
+from reelrl.storage.files import writable_folder
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
@@ -153,6 +154,21 @@ def test_an_unknown_option_is_told_with_the_nearest(
     assert capsys.readouterr().err.startswith(
         "error  unrecognized arguments: --sead=1; did you mean --seed; reel thing"
     )
+
+
+def test_what_is_refused_leaves_no_folder_that_it_made(
+    command: Callable[..., list[argparse.Namespace]], tmp_path: Path
+) -> None:
+    def refuse() -> None:
+        writable_folder(tmp_path / "old")
+        (writable_folder(tmp_path / "used") / "kept").touch()
+        writable_folder(tmp_path / "runs" / "new")
+        raise ContentError("no clip")
+
+    (tmp_path / "old").mkdir()
+    command("thing", refuse)
+    assert cli.main(["thing"]) == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["kept", "old", "used"]
 
 
 def fail(error: BaseException) -> None:

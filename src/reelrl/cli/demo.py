@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from reelrl.content.sources import open_clip
     from reelrl.report.demo_part import CLIP, FRAMES, DemoOptions
     from reelrl.report.page import chapter, page
 
@@ -62,8 +63,11 @@ def run(args: argparse.Namespace) -> int:
     parts = [name for name in _each(args.only or PARTS) if name not in skipped]
     if not parts:
         raise ConfigError("--only and --skip leave no part of the demo; name one fewer with --skip")
-    folder = writable_folder(args.out)
     asked = DemoOptions(args.clip or CLIP, FRAMES if args.frames is None else args.frames)
+    if asked.frames < 1:
+        raise ConfigError(f"--frames {asked.frames}; give 1 or more")
+    open_clip(asked.clip)  # a name that is none is told before minutes of other parts
+    folder = writable_folder(args.out)
     made, missing = _made(parts, folder, asked, again=args.again)
     shown = _with_finished(made, folder, asked, leave_out={*missing, *skipped})
     first = next(iter(shown.values()))

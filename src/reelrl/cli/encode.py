@@ -17,6 +17,7 @@ A policy is a controller's name, a run folder, a policy file or "package.module:
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -242,7 +243,7 @@ def _job(args: argparse.Namespace) -> tuple[EncodeJob, _ReadProgress, Carried]:
     from reelrl.encode.file.job import EncodeJob
     from reelrl.encode.minigop.source.in_process import LOW_DELAY, RANDOM_ACCESS
 
-    if args.bitrate is not None and not args.bitrate > 0:
+    if args.bitrate is not None and not 0 < args.bitrate < math.inf:
         raise ConfigError(f"--bitrate {args.bitrate:g}; give kbit/s above zero")
     clip = open_clip(args.clip, convert_420=args.convert_420)
     clip = clip.at_depth(args.depth or clip.depth)

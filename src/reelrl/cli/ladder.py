@@ -10,6 +10,7 @@ reel evaluate abr --ladder site/ --qoe psnr                 or simulate it
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from reelrl import names
@@ -104,6 +105,8 @@ def _encode(clip: Clip, chosen: list[TargetRung], args: argparse.Namespace) -> i
     from reelrl.storage.files import writable_folder
     from reelrl.stream.data.ladder_encoding import LadderSettings, encode_ladder
 
+    if args.kbps and not all(0 < rate < math.inf for rate in args.kbps):
+        raise ConfigError(f"--kbps {' '.join(f'{rate:g}' for rate in args.kbps)}; give kbit/s above zero")
     rungs: dict[str, Any] = {"qps": tuple(args.qps)} if args.qps else {}
     if chosen:
         rungs = {

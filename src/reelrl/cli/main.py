@@ -114,6 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # a reader that went away is noticed here, not when Python ends
         return status
     except ReelError as error:
+        from reelrl.storage.files import remove_empty_folders
+
+        remove_empty_folders()
         # Notes say where it happened: which task of many.
         return _complain("\n".join([f"error  {error}", *getattr(error, "__notes__", ())]), FAILED)
     except ModuleNotFoundError as error:

@@ -122,13 +122,27 @@ def check_output(path: str | Path | None, *sources: str | Path) -> None:
 def writable_folder(path: str | Path, *, error: type[ReelError] = ContentError) -> Path:
     """The folder at `path`, made if absent, after a file could really be created in it."""
     folder = Path(path)
+    absent = [each.absolute() for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _made.extend(absent)
         # os.access lies to root and on read-only mounts; only a try tells.
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError as cause:
         raise error(explain_os_error(cause, path, "write to")) from cause
+
+
+_made: list[Path] = []
+"""Folders that `writable_folder` made, and those around them."""
+
+
+def remove_empty_folders() -> None:
+    """Remove the folders that this process made and put nothing in: a command that was refused leaves none."""
+    for folder in sorted(_made, key=lambda each: len(each.parts), reverse=True):
+        with suppress(OSError):
+            folder.rmdir()
+    _made.clear()
 
 
 def cache_dir() -> Path:

@@ -30,6 +30,11 @@ MAX_DELTA = 6.0
 Goal = Literal["vbr", "cbr"]
 
 
+def possible_delta(delta: float) -> float:
+    """The nearest delta that a source takes; a rate that no QP gives (8 Mbit/s for a thumbnail) wants one beyond."""
+    return min(max(delta, float(-HIGHEST_QP)), float(HIGHEST_QP))
+
+
 @dataclass(frozen=True)
 class PlannedMiniGop:
     """A mini-GOP as it is known before it is coded: by analysis of the source, and by a probe pass where there is one.

@@ -18,6 +18,7 @@ from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.codecs.settings import EncoderSettings
 from reelrl.encode.minigop.controllers.learned import load_minigop_controller
 from reelrl.encode.minigop.controllers.rules import FixedDeltas
+from reelrl.encode.minigop.protocols import possible_delta
 from reelrl.encode.minigop.run import run_controller
 from reelrl.encode.minigop.source.plan import ClipPlan
 from reelrl.encode.minigop.source.preparation import opening_qp, planned_source
@@ -66,7 +67,7 @@ class Budget:
 
     def controller(self) -> MiniGopController:
         if self.policy is None:
-            return FixedDeltas(self.deltas)
+            return FixedDeltas([possible_delta(delta) for delta in self.deltas])
         return HeldController(load_minigop_controller(self.policy), self)
 
     def expected_bits(self, deltas: Sequence[float]) -> float:

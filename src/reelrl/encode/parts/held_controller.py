@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reelrl.encode.minigop.protocols import possible_delta
+
 if TYPE_CHECKING:
     from reelrl.encode.minigop.protocols import MiniGopController, MiniGopEpisode, Situation
     from reelrl.encode.parts.coding import Budget
@@ -30,4 +32,4 @@ class HeldController:
 
     def act(self, situation: Situation) -> float:
         planned, room = self._budget.deltas[situation.request.mg], self._budget.room
-        return min(max(self._controller.act(situation), planned - room), planned + room)
+        return possible_delta(min(max(self._controller.act(situation), planned - room), planned + room))

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reelrl.encode.minigop.controllers.rules import RateModel
-from reelrl.encode.minigop.protocols import MiniGopEpisode, MiniGopFeedback, MiniGopRequest, PlannedMiniGop, Situation
+from reelrl.encode.minigop.protocols import (
+    HIGHEST_QP,
+    MiniGopEpisode,
+    MiniGopFeedback,
+    MiniGopRequest,
+    PlannedMiniGop,
+    Situation,
+)
 from reelrl.encode.minigop.source.in_process import RANDOM_ACCESS
 from reelrl.encode.minigop.source.starting_qp import SampleEncode, sample_encode
 from tests.encode.makers import scene
@@ -63,6 +70,12 @@ def test_the_last_cheap_mini_gops_do_not_pay_for_a_dear_first_one(scale: float) 
     deltas, _ = coded(episode([400_000, *[1_000] * 9], 409_000, 0.1), scale, 0.1)
     right = math.log2(scale) / 0.1  # had it been known before
     assert all(abs(delta - right) < 4.7 for delta in deltas[LAG + 1 :])
+
+
+@given(budget=st.sampled_from([1e-12, 1e-3, 1e3, 1e30]))
+def test_a_rate_that_no_qp_gives_is_answered_with_the_last_qp(budget: float) -> None:
+    deltas, _ = coded(episode([30_000] * 4, budget * 120_000, 0.1), 1.0, 0.1)
+    assert all(abs(delta) <= HIGHEST_QP for delta in deltas)
 
 
 def test_grain_loses_more_by_a_qp_step_than_drawings_do() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reelrl.encode.minigop.controllers.imitation import Imitation
+from reelrl.encode.minigop.protocols import possible_delta
 from reelrl.encode.minigop.state import NAMES, observation
 from reelrl.encode.minigop.weights import SAC
 from reelrl.errors import CheckpointError, ConfigError
@@ -65,7 +66,8 @@ class LearnedMiniGop:
 
     def act(self, situation: Situation) -> float:
         guide = 0.0 if self.base is None else float(self.base.act(situation))
-        return guide + self.max_delta * float(self.policy.act(observation(situation, guide))[0])
+        delta = guide + self.max_delta * float(self.policy.act(observation(situation, guide))[0])
+        return possible_delta(delta)
 
 
 class ShippedMiniGop(LearnedMiniGop):

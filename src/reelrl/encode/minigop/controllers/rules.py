@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from reelrl.encode.minigop.protocols import possible_delta
 from reelrl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class RateModel:
         ideal = math.log2(scale * sum(self._planned) / budget) / self._octaves_per_qp  # had the scale been known before
         chase = min(max(common - ideal, self._chase - _LARGEST_MOVE), self._chase + _LARGEST_MOVE)
         self._chase = min(max(chase, -_LARGEST_CHASE), _LARGEST_CHASE)
-        delta = ideal + self._chase + self._offsets[mg]
+        delta = possible_delta(ideal + self._chase + self._offsets[mg])
         self._deltas.append(delta)
         return delta
 
