@@ -96,22 +96,26 @@ def test_measured_downloads_are_within_a_few_per_cent_of_the_rule(server: PlaySe
     assert min(errors) < 0.03
 
 
+def slower_of_two_s(server: PlayServer) -> float:
+    """What the slower of two viewers takes for a segment that both ask for at once."""
+    took: list[float] = []
+
+    def view(media: str) -> None:
+        took.append(ask(server, media + segment_name(0, 0)).took_s)
+
+    viewers = [threading.Thread(target=view, args=(begin(server, trace="slots")["media"],)) for _ in range(2)]
+    for viewer in viewers:
+        viewer.start()
+    for viewer in viewers:
+        viewer.join()
+    return max(took)
+
+
 def test_manifests_come_at_once_and_every_viewing_has_its_own_link(server: PlayServer) -> None:
     one, other = begin(server), begin(server)
     assert (one["trace"]["name"], other["trace"]["name"]) == ("slots", links()[0].name)
     assert ask(server, one["media"] + "manifest.mpd").body == b"<MPD/>"
     assert ask(server, "/site/" + segment_name(2, 0)).took_s < 1.0
-    again = begin(server, trace="slots")
-    took: dict[str, float] = {}
-    viewers = [
-        threading.Thread(target=lambda m=media: took.update({m: ask(server, m + segment_name(0, 0)).took_s}))
-        for media in (one["media"], again["media"])
-    ]
-    for viewer in viewers:
-        viewer.start()
-    for viewer in viewers:
-        viewer.join()
     alone_s = carried(Link(SLOTS, now_s=Clock()), Clock(), 20_000)
-    # On one link they would take twice as long.
-    assert min(took.values()) < 1.5 * alone_s
-    assert min(took.values()) > 0.97 * alone_s
+    # On one link two at once would take twice as long, however often it is tried; a busy machine is slow now and then.
+    assert any(0.97 < slower_of_two_s(server) / alone_s < 1.5 for _ in range(5))
