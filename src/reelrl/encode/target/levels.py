@@ -22,13 +22,8 @@ if TYPE_CHECKING:
 LAST = 0.5
 """Weight of the last stretch in what is expected of the next, against all."""
 
-UNLIKE, _ALIKE = 2.5, 40.0
+UNLIKE, _ALIKE = 1.5, 40.0
 """Standard deviation of the level of a stretch of so many frames around that of the rest, in VMAF."""
-
-
-# How far the first frames lie above the others at one CRF, in the scale of curves, and in how many frames that fades:
-# what follows a key frame is better than what comes later.
-_START, _FADES = {"vmaf": 3.0, "psnr": 1.5}, 20.0
 
 
 _PER_DB = {"vmaf": 1.0, "psnr": 1.0}  # from frame to frame of one encode, in the scale of curves
@@ -79,8 +74,7 @@ class Levels:
         self._figure, self._scaled, self._stretches = figure, to_scale(figure, curve), stretches
         self._known = sum(stretch.frames for stretch in stretches)
         self._frames, self._levels = frames, self._levels_of(stretches)
-        shape = _START.get(figure.partition(".")[0], _START["psnr"]) * np.exp(-np.arange(frames) / _FADES)
-        shape -= shape.mean()
+        shape = np.zeros(frames)
         of_each = np.repeat(self._levels_of(before), [stretch.frames for stretch in before])
         shape[: len(of_each)] = of_each
         unsure = self._known / _ALIKE * (doubt / UNLIKE) ** 2

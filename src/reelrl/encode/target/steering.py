@@ -44,7 +44,8 @@ _CHECKS = 7  # of a long scene, about
 _LEAST_APART = 2  # mini-GOPs from one check to the next
 _MOST_SCORED = 30  # frames of a scene, about
 # Of each mini-GOP one frame of the uppermost layer, which has half of all frames, and one of the others in turn: eight
-# mini-GOPs have each of them once. One frame of each, in the middle of its layers, was up to 1.8 VMAF off.
+# mini-GOPs have each of them once.
+# One frame of each, in the middle of its layers, was up to 1.8 VMAF off.
 _UPPERMOST = (11, 3, 1, 15, 9, 13, 5, 7)
 _OTHERS = (6, 12, 10, 8, 2, 4, 14, 16)
 
