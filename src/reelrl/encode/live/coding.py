@@ -160,9 +160,9 @@ def _code(
             stream.viewer.is_sent(None, frame)
             continue
         if cbr:
-            # Told only when it changes: cbr begins anew with each target, and forgets what its buffer holds.
-            told, target = target, _target(controller)
-            session.send(frame, kbps=target if target != told else None)
+            # Sent only when it changes: cbr begins anew with each target, and forgets what its buffer holds.
+            last_target, target = target, _target(controller)
+            session.send(frame, kbps=target if target != last_target else None)
         else:
             session.send(frame, qp=qp)
         (packet,) = session.receive()
@@ -178,7 +178,7 @@ def _code(
 
 
 def _target(controller: LiveController) -> float:
-    """Whole kbit/s, so that cbr is not told of every little change."""
+    """Whole kbit/s, so that cbr does not begin anew with every little change."""
     return float(max(round(controller.kbps), 1))
 
 
