@@ -159,6 +159,12 @@ def test_an_encode_that_was_given_up_says_nothing_of_what_it_did_not_reach() -> 
     assert same == blind
 
 
+def test_where_the_curve_is_flat_and_all_is_too_good_the_next_encode_begins_at_the_highest_crf() -> None:
+    flat = np.where(CRFS < 48, CURVE, at(48))
+    known = [Stretch(60, 63.0, at(48) + 2), Stretch(60, 59.0, at(48) + 2)]
+    assert Levels("vmaf.mean", flat, 5.0, known, 120).whole_at(at(48)) == CRFS[-1]
+
+
 def searching(target: QualityTarget) -> SceneSearch:
     models, _ = load_models()
     beliefs = {name: FileBelief(models[name]).scene(models[name].centre) for name in (target.figure, BITS)}

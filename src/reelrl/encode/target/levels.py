@@ -117,7 +117,7 @@ class Levels:
 
 
 def _nearest(means: Vector, target: float, least: float, most: float) -> tuple[float, float]:
-    """(CRF, mean) nearest to the target within bounds."""
-    inside = np.flatnonzero((least <= CRFS) & (most >= CRFS))
+    """(CRF, mean) nearest to the target within bounds; where the curve is flat, the highest CRF."""
+    inside = np.flatnonzero((least <= CRFS) & (most >= CRFS))[::-1]
     place = int(inside[np.argmin(np.abs(means[inside] - target))])
     return float(CRFS[place]), float(means[place])
