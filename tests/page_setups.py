@@ -94,7 +94,7 @@ def drawn_matches(folder: Path) -> list[str]:
 def doom_files(folder: Path) -> list[str]:
     """The files of a training as they ship."""
     assert main(["init", "doom", str(folder)]) == 0
-    return [OTHERS_MAY_WARN, "", "experiment.close()"]
+    return [OTHERS_MAY_WARN, "", "env.close()", "experiment.close()"]
 
 
 def some_frames(_: Path) -> list[str]:
