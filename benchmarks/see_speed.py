@@ -2,6 +2,7 @@
 
     python benchmarks/see_speed.py                        # CPU, one thread
     python benchmarks/see_speed.py --device cuda
+    python benchmarks/see_speed.py --device cuda --learners 1,8,24,48     # side by side, each its own frame
 
 "plain" is the loop one would write first: the same network, an 11x11 Gaussian SSIM, PyTorch's loop over parameters, and
 figures read back after every frame. All ways take turns, and each one's best round counts. Curves: the mean loss over
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,7 +23,8 @@ from torch.nn import functional
 
 from reelrl.see.frames.source import to_input
 from reelrl.see.learner import StreamingAutoEncoder
-from reelrl.see.settings import AutoEncoderSettings
+from reelrl.see.many_learners import ManyLearners
+from reelrl.see.settings import FRAME_SIZE, AutoEncoderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +37,11 @@ WAYS = {
         ("eager", "float32"),
         ("graph", "float32"),
         ("compiled-graph", "float32"),
+        ("graph", "bfloat16"),
         ("compiled-graph", "bfloat16"),
     ),
 }
+WARM_UP = 6  # steps in which kernels are chosen, compiled and recorded
 
 
 def game(frames: int, device: str) -> list[Tensor]:
@@ -120,9 +125,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--frames", type=int, help="frames per round (default 10 on a CPU, 300 on a GPU)")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--learners", metavar="N,N", help="only how many frames so many learn together in a second")
     parser.add_argument("--curve", type=int, default=0, metavar="N", help="compare learning curves over N frames")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    if args.learners:
+        for count in args.learners.split(","):
+            side_by_side(int(count), args.frames or 40, args.device)
+        return
     frames = game(args.frames or (300 if args.device == "cuda" else 10), args.device)
 
     settings = AutoEncoderSettings()
@@ -143,6 +153,19 @@ def main() -> None:
         print(f"speed  {name:24s} {1 / each:8.1f} {1000 * each:6.2f} {best['plain'] / each:7.2f}", flush=True)
     if args.curve:
         compare_curves(settings, args.curve, args.device)
+
+
+def side_by_side(count: int, frames: int, device: str) -> None:
+    for step, precision in WAYS[device]:
+        many = ManyLearners(
+            [replace(AutoEncoderSettings(), seed=seed, step=step, precision=precision) for seed in range(count)],  # type: ignore[arg-type]
+            device,
+        )
+        shown = torch.rand(count, 3, FRAME_SIZE, FRAME_SIZE, device=device)
+        several = partial(seconds_per_frame, many.learn, device=device)
+        several(frames=[shown] * WARM_UP)
+        seconds = several(frames=[shown] * frames)
+        print(f"{count:3d} learners  {step:15s} {precision}  {count / seconds:8.1f} frames/s", flush=True)
 
 
 def compare_curves(settings: AutoEncoderSettings, count: int, device: str) -> None:

@@ -117,7 +117,7 @@ class Update:
     def _small_loss(self, fine: Tensor, frame: Tensor) -> Tensor:
         """How far a linear reading of the finest embedding is from the averages, of differences from the background."""
         weights, shrink = self.nets.settings.loss, self.learners[0].shrink
-        error: Tensor = self.nets.read(fine).float() - shrink(frame - self.nets.background.mean)
+        error: Tensor = self.nets.read(fine.float()) - shrink(frame - self.nets.background.mean)
         return (weights.mse * error.square() + weights.l1 * error.abs()).mean(dim=EACH)
 
 
