@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 _PAPER, _FLOOR, _PLAYER = (250, 249, 246), (222, 218, 208), (60, 60, 60)
 _COLOURS = {ENEMY: (210, 30, 30), BYSTANDER: (40, 90, 220)}
+_ZOOM = 4  # of views
 _DOT_UNITS, _NOSE_UNITS, _EDGE_UNITS = 16.0, 44.0, 24.0
 
 
 class MatchFilm:
     """Pictures of matches on a map of these floors."""
 
-    def __init__(self, floors: Iterable[Floor], zoom: int = 4) -> None:
-        self._floors, self._zoom = list(floors), zoom
+    def __init__(self, floors: Iterable[Floor]) -> None:
+        self._floors = list(floors)
         corners = np.array([floor[:4] for floor in self._floors], float)
         self._west, self._south = corners[:, :2].min(0) - _EDGE_UNITS
         east, north = corners[:, 2:].max(0) + _EDGE_UNITS
@@ -35,7 +36,7 @@ class MatchFilm:
 
     def picture(self, env: VizDoomCoopParallelEnv) -> Picture:
         """All views, enlarged, and the map; of an environment with sightings."""
-        views = env.render().repeat(self._zoom, 0).repeat(self._zoom, 1)
+        views = env.render().repeat(_ZOOM, 0).repeat(_ZOOM, 1)
         return np.concatenate([views, self.map_picture(*env.ground_truth, side=len(views))], axis=1)
 
     def map_picture(self, facts: NDArray[np.float64], sightings: NDArray[np.float64], side: int) -> Picture:

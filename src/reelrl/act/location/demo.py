@@ -101,9 +101,9 @@ def make(folder: Path, options: DemoOptions) -> DemoPart:  # noqa: ARG001 - play
     return DemoPart(TITLE, LEAD, [part], {"location": choices}, lines, [FILM])
 
 
-def watch_match(folder: Path, seconds: float = SECONDS) -> WatchedMatch:
+def watch_match(folder: Path) -> WatchedMatch:
     """A new match in the folder, or the one that is there, and what the nets that ship make of it."""
-    data = _recorded(folder, RecordingSettings(resolution=RESOLUTION, seed=SEED, seconds=seconds))
+    data = _recorded(folder, RecordingSettings(resolution=RESOLUTION, seed=SEED, seconds=SECONDS))
     info, plan = data.matches[0], data.map(MAP)
     reader = VideoEncoderSettings(model_type="frame-reader", freeze_backbone=True, weights=str(READER))
     learned = with_memory(LocationTraining(data=str(folder), encoder=reader, picture_size=PICTURE))

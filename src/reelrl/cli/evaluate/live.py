@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     facts: dict[str, Any] = {
         "sets": {kind: [name for name in plan.clips if plan.clips[name] == kind] for kind in set(plan.clips.values())},
         "encoder": f"{able.title} {able.version}, preset {plan.encoder.preset}, low delay, mini-GOPs of "
-        f"{2**plan.tuning.levels}, one key frame, 1 thread",
+        f"{2**plan.tuning.levels}, 1 thread, key frames at the start and where a controller asks",
         "buffers": args.buffers,
         **bd_rates.facts(args, summary.METRICS, sum(point.cpu_s for point in points)),
     }

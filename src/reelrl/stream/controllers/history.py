@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 HISTORY = 3 * S_LEN
+_RECENT = slice(-5, None)
 
 
-def mean_rates(observations: npt.NDArray[np.float32], last: int = 5) -> Floats:
+def mean_rates(observations: npt.NDArray[np.float32]) -> Floats:
     """Harmonic mean of the last five throughputs, bytes per second, for a batch of states (n, 6, columns)."""
-    recent = observations[:, 2, -last:].astype(np.float64) * B_IN_MB
-    seen = observations[:, 3, -last:] > 0
+    recent = observations[:, 2, _RECENT].astype(np.float64) * B_IN_MB
+    seen = observations[:, 3, _RECENT] > 0
     slowness = np.where(seen, 1.0 / np.maximum(recent, 1e-9), 0.0).sum(axis=1)
     mean: Floats = seen.sum(axis=1) / np.maximum(slowness, 1e-12)
     return mean

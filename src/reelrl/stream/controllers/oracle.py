@@ -52,13 +52,13 @@ class Plan:
         return self.total >= self.bound - EXACT * max(1.0, abs(self.bound))
 
 
-def best_rungs(session: EpisodeInfo, start_slot: int = 0, max_labels: int = MAX_LABELS) -> Plan:
+def best_rungs(session: EpisodeInfo, max_labels: int = MAX_LABELS) -> Plan:
     """The best plan for the session's trace, with as many labels as `max_labels` in each search."""
     if session.trace is None:
         raise ConfigError(
             "the optimum needs the true trace, and the session has none; run it as a privileged controller"
         )
-    plan = _Search(session, session.trace, start_slot, max_labels).plan()
+    plan = _Search(session, session.trace, max_labels).plan()
     # Noise is drawn while the session runs: nobody can plan for it, and luck can beat this plan.
     return replace(plan, bound=np.inf) if has_noise(session.rule) else plan
 
@@ -66,7 +66,7 @@ def best_rungs(session: EpisodeInfo, start_slot: int = 0, max_labels: int = MAX_
 class _Search:
     """One session's searches; they share the packed trace, the first chunk and the bounds."""
 
-    def __init__(self, session: EpisodeInfo, trace: Trace, start_slot: int, max_labels: int) -> None:
+    def __init__(self, session: EpisodeInfo, trace: Trace, max_labels: int) -> None:
         self.video = session.video
         self.rule = session.rule._replace(noise_low=1.0, noise_high=1.0)
         self.links = pack_links([trace])
@@ -75,7 +75,7 @@ class _Search:
         self.stall_penalty = session.qoe.stall_penalty
         self.chunk_ms = self.video.chunk_s * 1000.0
         self.first_rung = session.default_quality
-        self.start = (start_slot, float(self.links.edges_s[start_slot]), 0.0)
+        self.start = (0, float(self.links.edges_s[0]), 0.0)
         most = max(max_labels // self.video.chunks, 100)
         self.efforts = ((most // 8, MAX_ENTRIES // 32), (most, MAX_ENTRIES))
         got = self._download(0, self.first_rung, self.start)

@@ -34,16 +34,16 @@ def write_side_by_side(path: Path, site: Path, ladder: Ladder, watchings: Sequen
     """Write the film; returns a picture of it that tells what it is about."""
     sequences = [seen_pictures(site, each.rungs) for each in watchings]
     fps = len(sequences[0]) / (len(watchings[0].rungs) * watchings[0].segment_s)
-    told: list[Picture] = []
+    shown: list[Picture] = []
 
     def pictures() -> Iterator[Picture]:
         for number, picture in enumerate(_moments(ladder, watchings, sequences, fps)):
             if number == int(_telling_s(watchings) * fps):
-                told.append(picture)
+                shown.append(picture)
             yield picture
 
     write_film(path, pictures(), fps)
-    return told[0]
+    return shown[0]
 
 
 def _telling_s(watchings: Sequence[Watching]) -> float:

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.void]
 
+HORIZON = 8  # chunks
 TOLERANCE = 0.05  # of what a chunk can be worth: plans that differ by less are one
 
 
 class Expert:
-    """Answers for players of one video on any of `traces`: `horizon` chunks ahead, dynamic programming over labels."""
+    """Answers for players of one video on any of `traces`: HORIZON chunks ahead, dynamic programming over labels."""
 
-    def __init__(self, traces: list[Trace], video: Video, qoe: Qoe, rule: Rule, horizon: int = 8) -> None:
+    def __init__(self, traces: list[Trace], video: Video, qoe: Qoe, rule: Rule) -> None:
         self._links = [pack_links([trace]) for trace in traces]
         self._video = video
         self._utilities = qoe.utilities(video)
         self._stall_penalty = qoe.stall_penalty / 1000.0
         self._smooth = qoe.smooth_penalty
         self._rule = rule._replace(noise_low=1.0, noise_high=1.0)
-        self._horizon = horizon
         self._tolerance = TOLERANCE * float(np.ptp(self._utilities, axis=1).max())
 
     def values(self, trace: int, slot: int, clock_s: float, buffer_ms: float, chunk: int, last_rung: int) -> Floats:
@@ -44,7 +44,7 @@ class Expert:
 
     def _best(self, labels: Labels, trace: int, chunk: int) -> float:
         """What the best continuation of `labels` is worth, all told."""
-        end = min(chunk + self._horizon - 1, self._video.chunks)
+        end = min(chunk + HORIZON - 1, self._video.chunks)
         for step in range(chunk, end):
             labels = self._followed(labels, trace, step)
             if step < end - 1:
