@@ -21,6 +21,7 @@ from reelrl.act.doom.player_supervisor import PlayerGroup
 from reelrl.act.doom.scenarios import find as scenario
 from reelrl.act.doom.shared_memory import MatchMemory
 from reelrl.errors import GameError, MissingExtra
+from reelrl.parallel.executor import cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,6 +157,10 @@ def _meet(
         parts = [_part(config, index, seed, port, path, folder, engine) for index in range(config.num_players)]
         matches, slots = len(memory.facts), memory.slots
         parts = [part._replace(match=place, matches=matches, slots=slots, slot=slot) for part in parts]
+        # Two alone play the same match to the byte, so that it can be seen that they still do. Where every engine has a
+        # core, one would wait for the other for nothing.
+        in_turn = config.num_players == 2 and matches * 2 > cores()
+        parts = [part._replace(in_turn=in_turn) for part in parts]
         parts = [part._replace(sightings=sightings, own_colours=own_colours) for part in parts]
         parts[0] = parts[0]._replace(survey=None if survey is None else str(survey.resolve()))
         group = PlayerGroup(parts, memory, start_order=[*range(1, config.num_players), 0])
@@ -192,6 +197,7 @@ def _part(config: VZCoopConfig, index: int, seed: int, port: int, path: Path, fo
         own_colours=False,
         survey=None,
         skip=config.skip,
+        in_turn=False,
         match=0,
         matches=1,
         slots=1,

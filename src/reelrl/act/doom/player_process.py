@@ -30,6 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reelrl.act.doom import engine_turns
 from reelrl.act.doom.engines import remove_shared_memory
 from reelrl.act.doom.shared_memory import COLUMN, GAME_VARIABLES, MatchMemory, SightingsWriter
 
@@ -86,6 +87,8 @@ class Part(NamedTuple):
     """A file to write the map's sectors to when the game has started."""
     skip: int
     """Tics that an action is held."""
+    in_turn: bool
+    """The two engines run one after the other in every tic."""
     match: int
     """Which of those that share the memory."""
     matches: int
@@ -102,6 +105,10 @@ class Lockstep:
 
     def __init__(self, player: int, mates: list[socket.socket]) -> None:
         self._is_first, self._mates = player == 0, mates
+
+    def turns(self) -> engine_turns.Turns:
+        """Those of this player's engine, which has started, and of its only mate's."""
+        return engine_turns.arrange(self._mates[0], engine_turns.engine_socket(), is_host=self._is_first)
 
     def any(self, flag: int) -> int:
         """The flags of all players in one, when all of them are here."""
@@ -129,6 +136,7 @@ class EngineDriver:
         self._last_tic = min(self._game.get_episode_timeout() or math.inf, part.last_tic or math.inf)
         self._game.set_episode_timeout(0)
         self._game.init()
+        self._turns = lockstep.turns() if part.in_turn else engine_turns.Turns()
         # Not known before: joiners race for their numbers.
         number = int(self._game.get_game_variable(vizdoom.GameVariable.PLAYER_NUMBER))
         memory.numbers[part.match, part.player] = number
@@ -158,13 +166,16 @@ class EngineDriver:
     def _play(self, action: int, slot: int) -> int:
         """Hold an action for all its tics, or until the episode is over for somebody."""
         for tic in range(self._part.skip):
-            self._outcome = self._lockstep.any(self._advance(action, slot, show=tic == self._part.skip - 1))
+            with self._turns:
+                outcome = self._advance(action, slot, show=tic == self._part.skip - 1)
+            self._outcome = self._lockstep.any(outcome)
             if self._outcome:
                 break
         return self._outcome
 
     def _new_episode(self, slot: int) -> int:
         """Begin anew; chance goes on from where it was."""
+        self._turns.end()
         if self._outcome & _GOAL:
             self._begin(slot)  # nobody can die in a level that is over
         # Co-operative games keep health and weapons from level to level; only those who died get new ones. One who
