@@ -60,6 +60,14 @@ def test_the_target_is_met_within_one_by_few_probes(models: dict[str, FigureMode
     assert decision.chosen.doubt < decision.predicted.doubt
 
 
+def test_where_the_expected_curve_is_flat_the_highest_crf_is_chosen(
+    models: dict[str, FigureModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SceneSearch, "_falling", lambda _: np.where(CRFS < 30, 98.0, 95.0))
+    decision = searching(models, QualityTarget("vmaf", 95.5), BLIND).decide(probe(0, []))
+    assert decision.predicted.crf == CRFS[-1]
+
+
 def test_a_probe_that_takes_more_than_it_saves_is_not_made(models: dict[str, FigureModel]) -> None:
     asked: list[float] = []
     target = QualityTarget("vmaf", 90)

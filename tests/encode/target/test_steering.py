@@ -171,6 +171,13 @@ def searching(target: QualityTarget) -> SceneSearch:
     return SceneSearch(beliefs, target, 12, SearchRules(), restart_cost=0.5)
 
 
+def test_after_two_encodes_on_either_side_of_the_target_the_third_begins_between_them() -> None:
+    search = searching(QualityTarget("vmaf", 92.0))
+    for crf, figure in ((52.0, 96.6), (63.0, 88.0)):
+        begin = search.start_again([Stretch(120, crf, figure)], 120)
+    assert 54 < begin < 62
+
+
 def test_a_scene_that_the_cap_of_its_bitrate_holds_below_the_target_says_so() -> None:
     free = replace(searching(QualityTarget("vmaf", 93.0)), rules=SearchRules(probes=0))
     decision = free.decide(lambda _: pytest.fail("not probed"))

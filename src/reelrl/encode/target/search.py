@@ -168,10 +168,9 @@ class SceneSearch:
         return None
 
     def start_again(self, stretches: Sequence[Stretch], frames: int, before: Sequence[Stretch] = ()) -> float:
-        """The CRF of another encode, and what this one taught is learned."""
-        crf = max(self._levels(stretches, frames, before).whole_at(self.target.value), self._least_crf)
+        """The CRF of another encode, when what this one taught is learned: between two encodes, where they say."""
         self.learn(stretches, frames)
-        return crf
+        return max(self._levels(stretches, frames, before).whole_at(self.target.value), self._least_crf)
 
     def is_met(self, stretches: Sequence[Stretch], frames: int) -> bool:
         """Whether an encode is near enough, or as near as one can be."""
@@ -238,7 +237,8 @@ class SceneSearch:
 
     def _choice(self) -> ScenePrediction:
         """The highest CRF that is expected to meet the target, or the nearest to it."""
-        return self._at(float(CRFS[int(np.argmin(np.abs(self._falling() - self.target.value)))]))
+        off = np.abs(self._falling() - self.target.value)
+        return self._at(float(CRFS[np.flatnonzero(off == off.min())[-1]]))
 
     def _worth_a_probe(self, at: ScenePrediction) -> bool:
         """Whether a probe is expected to make a miss less likely by enough for what it takes."""
