@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reelrl.encode.target.lessons import BITS, KNOTS, PROBE, CurvePoint, Lesson
+from reelrl.encode.target.model import evened
 from reelrl.encode.target.scene_features import NAMES
 
 COSTS = {"vmaf": 0.1, "psnr": 0.0, "ssim": 0.0, "xpsnr": 0.0}
@@ -12,7 +13,7 @@ COSTS = {"vmaf": 0.1, "psnr": 0.0, "ssim": 0.0, "xpsnr": 0.0}
 
 def vmaf_of(crf: float, hardness: float) -> float:
     """A curve as real ones are: flat near 100 at low CRF, then falling faster and faster."""
-    return float(100 - 1.5 * np.exp((crf - 30 + 6 * hardness) / 11))
+    return float(100 - 1.5 * np.exp((evened(crf) - 30 + 6 * hardness) / 11))
 
 
 def lesson(

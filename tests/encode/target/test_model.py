@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis.strategies import floats, sampled_from
 
 from reelrl.encode.target.fit import fitted
-from reelrl.encode.target.lessons import PROBE, Lesson
-from reelrl.encode.target.model import CRFS, FigureModel, FileBelief, from_scale, to_scale
+from reelrl.encode.target.lessons import KNOTS, PROBE, Lesson
+from reelrl.encode.target.model import (
+    CRFS,
+    SIZE,
+    FigureModel,
+    FileBelief,
+    evened,
+    from_scale,
+    knot_weights,
+    to_scale,
+)
 from tests.encode.target.makers import lesson, lessons, vmaf_of
 
 pytestmark = pytest.mark.slow
@@ -26,6 +35,14 @@ def model() -> FigureModel:
 def test_the_scale_of_a_figure_can_be_undone_and_keeps_order(value: float, figure: str) -> None:
     assert abs(float(from_scale(figure, to_scale(figure, value))) - value) < 1e-6
     assert to_scale(figure, value) > to_scale(figure, value - 0.5)
+
+
+def test_the_last_step_of_crf_moves_a_figure_four_times_as_far_as_one_in_the_middle() -> None:
+    curve = np.zeros(SIZE)
+    curve[: len(KNOTS)] = [-evened(knot) for knot in KNOTS]
+    middle, last = (knot_weights(PROBE, crf) @ curve - knot_weights(PROBE, crf + 1) @ curve for crf in (40, 62))
+    assert middle == pytest.approx(1)
+    assert last == pytest.approx(3.8, abs=0.1)
 
 
 def test_what_is_measured_makes_surer_and_never_less_sure(model: FigureModel) -> None:

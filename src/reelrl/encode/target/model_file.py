@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "target.safetensors"
-_LAYOUT = {"knots": list(KNOTS), "encoders": list(ENCODERS), "features": list(NAMES)}
+_LAYOUT = {"knots": list(KNOTS), "steps": "even", "encoders": list(ENCODERS), "features": list(NAMES)}
 _SHAPES = {
     "centre": (len(NAMES),),
     "spread": (len(NAMES),),
@@ -54,7 +54,7 @@ def load_models(path: Path = SHIPPED) -> tuple[dict[str, FigureModel], dict[str,
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name).astype(np.float64) for name in file.keys()}  # noqa: SIM118
         if parse_object(metadata["layout"]) != _LAYOUT:
-            raise ValueError("its knots, encoders or features are those of another version")
+            raise ValueError("its knots, steps of CRF, encoders or features are those of another version")
         check_finite(tensors)
         figures = sorted({name.partition("/")[0] for name in tensors})
         return {figure: _model(figure, tensors) for figure in figures}, parse_object(metadata["facts"])
