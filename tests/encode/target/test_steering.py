@@ -18,7 +18,7 @@ from reelrl.encode.minigop.source.plan import layers_of, spans_of
 from reelrl.encode.parts.cuts import VideoPart
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.lessons import BITS, SETTINGS
-from reelrl.encode.target.levels import Levels, Stretch, mean_figure, of_all
+from reelrl.encode.target.levels import Levels, Stretch, mean_figure, of_all, per_db
 from reelrl.encode.target.meet import MeetTask, meet_part
 from reelrl.encode.target.model import CRFS, FileBelief, from_scale, to_scale
 from reelrl.encode.target.model_file import load_models
@@ -89,8 +89,14 @@ def test_frames_to_score_have_neighbours_and_fall_on_layers_as_frames_do(frames:
 def test_scenes_of_five_mini_gops_are_steered_from_the_fourth_on() -> None:
     assert not steerable(65, SETTINGS)
     assert steerable(66, SETTINGS)
-    assert min(checks_in(spans_of(66, SETTINGS))) == FIRST_CHECK
+    assert min(checks_in(spans_of(66, SETTINGS), 8)) == FIRST_CHECK
     assert frames_before_check(SETTINGS) == 64
+
+
+def test_slow_presets_are_scored_at_each_mini_gop_and_fast_ones_at_every_second() -> None:
+    spans = spans_of(129, SETTINGS)
+    assert checks_in(spans, 4) == set(range(FIRST_CHECK, len(spans)))
+    assert checks_in(spans, 8) == set(range(FIRST_CHECK, len(spans), 2))
 
 
 CURVE = np.minimum(99.0, 100 - 1.5 * np.exp((CRFS - 30) / 11))
@@ -120,23 +126,32 @@ def test_a_whole_encode_that_missed_says_where_to_begin_again() -> None:
     assert crf == pytest.approx(42, abs=0.5)
 
 
-@given(psnrs=st.lists(st.floats(25, 50), min_size=1, max_size=20), value=st.floats(60, 98))
-def test_frames_that_are_coded_better_than_those_scored_count_for_more(psnrs: list[float], value: float) -> None:
-    assert of_all("vmaf.mean", value, psnrs, psnrs) == pytest.approx(value)
-    worse, better = (of_all("vmaf.mean", value, psnrs, [each + by for each in psnrs]) for by in (-0.4, 0.4))
+@given(value=st.floats(60, 98), slope=st.floats(0.1, 2.5))
+def test_frames_that_are_coded_better_than_those_scored_count_for_more(value: float, slope: float) -> None:
+    assert of_all("vmaf.mean", value, 0, slope) == pytest.approx(value)
+    worse, better = (of_all("vmaf.mean", value, off, slope) for off in (-0.4, 0.4))
     assert worse < value < better < 100
     # Near 100 a decibel is worth little.
     assert better - value < value - worse
 
 
-@given(psnrs=st.lists(st.floats(25, 50), min_size=2, max_size=20), off=st.floats(-0.5, 0.5))
+@given(psnrs=st.lists(st.floats(25, 50), min_size=2, max_size=20), off=st.floats(-3, 3))
 def test_the_psnr_of_a_stretch_is_that_of_all_its_frames_whichever_are_scored(psnrs: list[float], off: float) -> None:
-    mean = float(np.mean(psnrs))
-    assert of_all("psnr.mean", mean + off, [mean + off], psnrs) == pytest.approx(mean)
+    mean, slope = float(np.mean(psnrs)), per_db("psnr.mean", psnrs, psnrs)
+    assert of_all("psnr.mean", mean + off, -off, slope) == pytest.approx(mean)
+
+
+@given(slope=st.floats(0, 2.5), psnrs=st.lists(st.floats(30, 40), min_size=8, max_size=8, unique=True))
+def test_scores_say_what_a_decibel_is_worth(slope: float, psnrs: list[float]) -> None:
+    values = from_scale("vmaf.mean", 10 + slope * (np.array(psnrs) - 30)).tolist()
+    known = per_db("vmaf.mean", values, psnrs)
+    assert min(slope, 1) - 1e-6 <= known <= max(slope, 1) + 1e-6
+    assert per_db("vmaf.mean", values[:1], psnrs[:1]) == 1
+    assert per_db("ssim.mean", [0.9, 0.99], [30, 40]) == 0
 
 
 def test_pictures_that_stand_still_do_not_carry_the_score_away() -> None:
-    assert of_all("vmaf.mean", 90.0, [40.0], [100.0, 40.0]) == of_all("vmaf.mean", 90.0, [40.0], [40.5])
+    assert per_db("vmaf.mean", [90.0, 90.0, 90.0], [40.0, 60.0, 100.0]) < 0.01
 
 
 def test_an_encode_knows_from_the_one_before_which_parts_are_hard() -> None:

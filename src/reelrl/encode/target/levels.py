@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
     from reelrl.encode.target.model import Vector
 
-LAST = 0.5
+LAST = 0.25
 """Weight of the last stretch in what is expected of the next, against all."""
 
-UNLIKE, _ALIKE = 1.5, 40.0
+UNLIKE, _ALIKE = 2.5, 40.0
 """Standard deviation of the level of a stretch of so many frames around that of the rest, in VMAF."""
 
 
-_PER_DB = {"vmaf": 1.0, "psnr": 1.0}  # from frame to frame of one encode, in the scale of curves
-_LARGEST_OFF = 0.5  # dB; pictures that stand still may be far off, and their VMAF is not
+_FOLLOWS_PSNR = ("vmaf", "psnr")
+_PER_DB, _MOST_PER_DB = 1.0, 2.5  # from frame to frame of one encode, in the scale of curves
+_SURE = 1.0  # squared dB that speak for the first
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,21 @@ def mean_crf(stretches: Sequence[Stretch]) -> float:
     return float(np.average([each.crf for each in stretches], weights=[each.frames for each in stretches]))
 
 
-def of_all(figure: str, value: float, psnrs: Sequence[float], all_psnrs: Sequence[float]) -> float:
-    """What all frames of a stretch have, where a few of these PSNRs have `value`: a better PSNR is a better frame."""
-    off = float(np.clip(np.mean(all_psnrs) - np.mean(psnrs), -_LARGEST_OFF, _LARGEST_OFF))
-    return float(from_scale(figure, to_scale(figure, value) + _PER_DB.get(figure.partition(".")[0], 0.0) * off))
+def per_db(figure: str, values: Sequence[float], psnrs: Sequence[float]) -> float:
+    """How much better those frames of an encode are that have a dB more, in the scale of curves, by these frames.
+
+    Where pictures stand still, PSNR may be far off while VMAF is not.
+    """
+    if figure.partition(".")[0] not in _FOLLOWS_PSNR:
+        return 0.0
+    scaled, off = to_scale(figure, np.array(values)), np.array(psnrs) - np.mean(psnrs)
+    slope = (off @ scaled + _SURE * _PER_DB) / (off @ off + _SURE)
+    return float(np.clip(slope, 0, _MOST_PER_DB))
+
+
+def of_all(figure: str, value: float, off: float, slope: float) -> float:
+    """What all frames have, where some have `value` and all `off` dB more than those."""
+    return float(from_scale(figure, to_scale(figure, value) + slope * off))
 
 
 class Levels:

@@ -36,7 +36,7 @@ class SearchRules:
 
     check: float = 0.4
     redo: float = 0.7
-    redo_steered: float = 0.9
+    redo_steered: float = 1.0
     thrift: float = 0.56
     probes: int = 2
     encodes: int = 3
@@ -50,7 +50,7 @@ CHECK_DOUBT = 0.35
 STRETCH_DOUBT = 1.0
 """The same of a short stretch of a scene around the whole scene."""
 
-ROOM = 8.0
+ROOM = 10.0
 """CRF steps that the rest of an encode is moved by at the most, either way."""
 
 _CHECKED_POOLS = ("mean", "harmonic")

@@ -1,9 +1,10 @@
 """One encode that is steered to its target: a few frames are scored as it goes, and what is still to come makes up.
 
 The encoder begins at the chosen CRF. When the first mini-GOPs are out, two frames of each are scored, and the PSNR of
-all, which the encoder knows, says how far they stand for the others. The CRF of those that follow is moved so that the
-mean of all frames is expected on the target; the encoder still shares out QPs among pictures by itself. An encode that
-can't get there any more is given up early: it costs what is coded by then.
+all, which the encoder knows, says how far they stand for the others: how much a dB is worth, scores of the same encode
+say. The CRF of those that follow is moved so that the mean of all frames is expected on the target; the encoder still
+shares out QPs among pictures by itself. An encode that can't get there any more is given up early: it costs what is
+coded by then.
 
     scene ─► encoder ─► mini-GOPs ─► scores of a few frames ─► SceneSearch.rest_at ─► CRF of what is still to come
                 ▲                                                                                │
@@ -21,7 +22,7 @@ from reelrl.encode.codecs.packet import Packet
 from reelrl.encode.codecs.session import EncoderSession
 from reelrl.encode.minigop.source.in_process import clipped, frames_held
 from reelrl.encode.minigop.source.plan import spans_of
-from reelrl.encode.target.levels import Stretch, of_all
+from reelrl.encode.target.levels import Stretch, of_all, per_db
 from reelrl.encode.target.measured import at_crf, cpu_s
 from reelrl.encode.target.scores import frame_scores, pooled
 
@@ -40,9 +41,10 @@ LEAST_MINIGOPS = 5
 FIRST_CHECK = 3
 """Mini-GOP whose CRF is the first that scores decide: two mini-GOPs are out by then."""
 
-_CHECKS = 7  # of a long scene, about
-_LEAST_APART = 2  # mini-GOPs from one check to the next
+_CHECKS = 7  # of a long scene, about; twice as many at slow presets
+_FAST = 7  # preset; from it on, scores are dear beside the encode
 _MOST_SCORED = 30  # frames of a scene, about
+_LARGEST_OFF = 1.5  # dB of a stretch that is not scored, from what was scored before it
 # Of each mini-GOP one frame of the uppermost layer, which has half of all frames, and one of the others in turn: eight
 # mini-GOPs have each of them once.
 # One frame of each, in the middle of its layers, was up to 1.8 VMAF off.
@@ -87,9 +89,12 @@ def frames_to_score(spans: Sequence[Span], frames: int) -> set[int]:
     return {number for number in chosen if 0 < number < frames - 1}
 
 
-def checks_in(spans: Sequence[Span]) -> set[int]:
-    """Mini-GOPs at whose end all that is out is scored: their own CRF can still be moved."""
-    apart = max(_LEAST_APART, -(-len(spans) // _CHECKS))
+def checks_in(spans: Sequence[Span], preset: int) -> set[int]:
+    """Mini-GOPs at whose end all that is out is scored: their own CRF can still be moved.
+
+    At those between, PSNR alone says how good it is.
+    """
+    apart = max(2, -(-len(spans) // _CHECKS)) if preset >= _FAST else -(-len(spans) // (2 * _CHECKS))
     return set(range(FIRST_CHECK, len(spans), apart))
 
 
@@ -137,13 +142,15 @@ class _Steering:
         self._coded: dict[int, Frame] = {}
         self._packets: list[Packet] = []
         self._psnrs: dict[int, float] = {}
+        self._scores: dict[int, float] = {}
         self._crfs: list[int] = []  # of each frame whose mini-GOP was sent
         self._aim, self._in_force, self._owed = crf, self._settings.qp, 0.0
         self._stretches: list[Stretch] = []
         self._score_cpu_s = 0.0
 
     def run(self) -> SteeredScene:
-        checks, size = checks_in(self._spans), 2**self._settings.levels
+        size = 2**self._settings.levels
+        checks = checks_in(self._spans, self._settings.preset)
         frames = iter(self._scene)
         with EncoderSession(self._settings) as session:
             for span in self._spans:
@@ -151,7 +158,7 @@ class _Steering:
                 for number in range(span.first, span.end):
                     base_qp = None
                     if whole and number == span.end - 1 and span.mg:
-                        base_qp = self._next_crf(session, check=span.mg in checks)
+                        base_qp = self._next_crf(session, span.mg, scored=span.mg in checks)
                     frame = next(frames)
                     if self._wanted & {number - 1, number, number + 1}:
                         self._source[number] = frame
@@ -159,34 +166,34 @@ class _Steering:
                     self._take(session.receive())
                 self._crfs += [self._in_force] * span.frames
             self._take(session.flush())
-        self._score(self._scene.frame_count)
+        self._know(self._scene.frame_count, scored=True)
         return SteeredScene(self._packets, self._stretches, self._score_cpu_s)
 
-    def _next_crf(self, session: EncoderSession, *, check: bool) -> int | None:
+    def _next_crf(self, session: EncoderSession, minigop: int, *, scored: bool) -> int | None:
         """The CRF of the mini-GOP that is about to end, where it is another than before: whole steps, on average what
         is aimed at.
         """
-        if check:
-            self._aim = self._checked(session)
+        if minigop >= FIRST_CHECK:
+            self._aim = self._checked(session, scored=scored)
         wanted = self._aim + self._owed
         crf = clipped(round(wanted))
         self._owed = min(max(wanted - crf, -1.0), 1.0)
         before, self._in_force = self._in_force, crf
         return crf if crf != before else None
 
-    def _checked(self, session: EncoderSession) -> float:
-        """Score what is out for certain, and give the CRF for the rest."""
+    def _checked(self, session: EncoderSession, *, scored: bool) -> float:
+        """The CRF for the rest, by what is out for certain: scored, or by its PSNR alone."""
         known = max(span.end for span in self._spans if span.end + frames_held(self._settings) <= session.sent)
         if len(self._packets) < known:
             self._take(session.receive(wait_for=known - 1))
-        self._score(known)
+        self._know(known, scored=scored)
         crf = self._search.rest_at(
             self._stretches,
             self._crfs[known:],
             self._scene.frame_count,
             self._settings.qp,
             before=self._before,
-            last=self._last,
+            last=self._last or not scored,  # PSNR alone is no reason to give up
         )
         if crf is None:
             raise _GaveUp(self._stretches)
@@ -200,23 +207,43 @@ class _Steering:
             self._psnrs[packet.number] = packet.psnr[0]
             self._packets.append(packet)
 
-    def _score(self, end: int) -> None:
-        """Score the frames up to `end` that were not yet, as one stretch."""
+    def _know(self, end: int, *, scored: bool) -> None:
+        """Take the frames up to `end` that were not yet as one stretch."""
+        if scored:
+            self._score(end)
         first = sum(stretch.frames for stretch in self._stretches)
-        numbers = sorted(n for n in self._wanted if first <= n < end)
-        if not numbers:  # a few last frames: they are like those before
-            last = self._stretches.pop()
-            self._stretches.append(replace(last, frames=last.frames + end - first))
+        self._stretches.append(Stretch(end - first, float(np.mean(self._crfs[first:end])), 0.0))
+        self._stretches = self._with_figures()
+
+    def _score(self, end: int) -> None:
+        """Score the frames up to `end` that were not yet."""
+        numbers = sorted(n for n in self._wanted if n < end and n not in self._scores)
+        if not numbers:
             return
         source = [self._source[n + step] for n in numbers for step in (-1, 0, 1)]
         # How the reference moves counts; how the coded pictures do, does not.
         coded = [self._coded[n] for n in numbers for _ in range(3)]
-        target = self._search.target
         begin_s = cpu_s()
-        scores = frame_scores(target.metric, range(1, len(source), 3), source, coded)
+        scores = frame_scores(self._search.target.metric, range(1, len(source), 3), source, coded)
         self._score_cpu_s += cpu_s() - begin_s
         self._source = {n: frame for n, frame in self._source.items() if n >= end - 1}
         self._coded = {n: frame for n, frame in self._coded.items() if n >= end}
-        some, all_of_it = ([self._psnrs[n] for n in each] for each in (numbers, range(first, end)))
-        figure = of_all(target.figure, pooled(scores, target.pool), some, all_of_it)
-        self._stretches.append(Stretch(end - first, float(np.mean(self._crfs[first:end])), figure))
+        self._scores |= zip(numbers, scores.tolist(), strict=True)
+
+    def _with_figures(self) -> list[Stretch]:
+        """The stretches with what all of their frames have; one that is not scored is like what was scored before it,
+        but for its PSNR.
+        """
+        target, end, stretches = self._search.target, 0, []
+        slope = per_db(target.figure, list(self._scores.values()), [self._psnrs[n] for n in self._scores])
+        scored: list[int] = []
+        for stretch in self._stretches:
+            first, end = end, end + stretch.frames
+            inside = [n for n in self._scores if first <= n < end]
+            scored = inside or scored
+            of_some, of_all_frames = (np.mean([self._psnrs[n] for n in each]) for each in (scored, range(first, end)))
+            off = float(of_all_frames - of_some)
+            off = off if inside else min(max(off, -_LARGEST_OFF), _LARGEST_OFF)
+            value = pooled(np.array([self._scores[n] for n in scored]), target.pool)
+            stretches.append(replace(stretch, figure=of_all(target.figure, value, off, slope)))
+        return stretches
