@@ -203,7 +203,7 @@ def _by_model(
     stretches: tuple[tuple[Stretch, ...], ...] = ()
     if steered is not None:
         final = replace(steered.point, encode_cpu_s=steered.plain.encode_cpu_s)
-        thrown_away_s = steered.point.encode_cpu_s - steered.plain.encode_cpu_s
+        thrown_away_s = steered.search_cpu_s
         recoded, more_bits = len(steered.encodes) - 1, _more_bits(lesson, steered, target)
         stretches = tuple(tuple(each) for each in steered.encodes)
         decision = search.after_encodes(decision, steered.encodes)

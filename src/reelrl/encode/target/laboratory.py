@@ -49,11 +49,12 @@ class Laboratory(Protocol):
 
 @dataclass(frozen=True)
 class SteeredPoint:
-    """A steered encode: what all of its frames have, with all CPU that it took (scores and encodes that were given up
-    too); what was scored of each encode; and the scene at the same CRF on average, not steered.
+    """A steered encode: what all of its frames have; CPU of its scores and of encodes that do not stay; what was scored
+    of each encode; and the scene at the same CRF on average, not steered.
     """
 
     point: CurvePoint
+    search_cpu_s: float
     encodes: list[list[Stretch]]
     plain: CurvePoint
 
@@ -138,8 +139,9 @@ class RealEncodes:
         if search.restart_cost is None:
             return None
         begin_s = cpu_s()
-        encode, encodes, _ = steered_to_target(scene, settings, search, crf)
-        took_s = cpu_s() - begin_s
+        encode, encodes, thrown_away_s = steered_to_target(scene, settings, search, crf)
+        search_s = encode.score_cpu_s + thrown_away_s
+        coding_s = cpu_s() - begin_s - search_s
         begin_s = cpu_s()
         scores = all_scores(target.metric, scene, decoded(packet.data for packet in encode.packets))
         pixels = scene.width * scene.height * scene.frame_count
@@ -147,8 +149,9 @@ class RealEncodes:
         figures[BITS] = float(np.log2(8 * sum(packet.size for packet in encode.packets) / pixels))
         kept = mean_crf(encodes[-1])
         score_cpu_s = dict.fromkeys(METRICS, 0.0) | {target.metric: cpu_s() - begin_s}
-        point = CurvePoint(str(search.preset), kept, figures, took_s, score_cpu_s)
-        return SteeredPoint(point, encodes, self.whole(lesson, search.preset, round(4 * kept) / 4, target.metric))
+        point = CurvePoint(str(search.preset), kept, figures, coding_s, score_cpu_s)
+        plain = self.whole(lesson, search.preset, round(4 * kept) / 4, target.metric)
+        return SteeredPoint(point, search_s, encodes, plain)
 
     def of_scenes(self, names: Sequence[str]) -> Laboratory:
         return RealEncodes({name: self._scenes[name] for name in names})
