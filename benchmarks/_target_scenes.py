@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 FRAMES = 48
 GAMES = ("Assault", "Breakout", "MsPacman", "Pong", "Qbert", "Seaquest", "SpaceInvaders", "Boxing")
 LATER_GAMES = ("Asterix", "Freeway", "Frostbite", "Krull", "BeamRider", "Gopher")
-LAST_GAMES = ("Alien", "Centipede", "Enduro", "Riverraid", "Zaxxon")
+LAST_GAMES = (
+    *("Alien", "Centipede", "Enduro", "Riverraid", "Zaxxon", "Hero", "Phoenix", "Amidar", "Bowling"),
+    *("Kangaroo", "Tutankham", "Jamesbond", "WizardOfWor"),
+)
 
 
 class Part(NamedTuple):
@@ -114,10 +117,10 @@ def long_scenes(args: argparse.Namespace) -> list[Part]:
         parts[f"atari:{game}?scale=2&fps=30&frames=120&seed={number}"] = [(0, 120)]
     for number, game in enumerate(LATER_GAMES):
         parts[f"atari:{game}?scale=2&fps=30&frames=120&seed={number + 20}"] = [(0, 120)]
-    for number, game in enumerate(LAST_GAMES):
-        parts[f"atari:{game}?scale=2&fps=30&frames=120&seed={number + 40}"] = [(0, 120)]
     parts["generated:water?size=768x432&frames=130&seed=91"] = [(0, 130)]
     parts["generated:noise?size=640x360&frames=120&seed=92"] = [(0, 120)]
+    for number, game in enumerate(LAST_GAMES):
+        parts[f"atari:{game}?scale=2&fps=30&frames=120&seed={number + 40}"] = [(0, 120)]
     return [
         Part(video, first, frames, place) for video, each in parts.items() for place, (first, frames) in enumerate(each)
     ]

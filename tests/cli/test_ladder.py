@@ -86,11 +86,11 @@ def test_rungs_of_different_sizes_are_one_ladder_of_aligned_segments(tmp_path: P
 @pytest.mark.slow
 def test_without_a_folder_the_rungs_are_only_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clip = "generated:street?size=192x144&frames=12"
-    assert main(["ladder", clip, *TARGET]) == 0
+    assert main(["ladder", clip, "--target", "vmaf=10..60", "--rungs", "3"]) == 0
     text = capsys.readouterr().out
     assert text.count("choose") == 2  # the highest CRF is good enough for two of the qualities
     assert "3 rungs were asked for; sizes and CRFs give 2 that differ" in text
-    assert f"reel ladder {clip} --rungs 3 --target vmaf=40..90 -o site/" in text
+    assert f"reel ladder {clip} --rungs 3 --target vmaf=10..60 -o site/" in text
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from reelrl.encode.minigop.source.plan import layers_of, spans_of
 from reelrl.encode.parts.cuts import VideoPart
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.lessons import BITS, SETTINGS
-from reelrl.encode.target.levels import Levels, Stretch, mean_figure, of_all, per_db
+from reelrl.encode.target.levels import Levels, Stretch, mean_crf, mean_figure, of_all, per_db
 from reelrl.encode.target.meet import MeetTask, meet_part
 from reelrl.encode.target.model import CRFS, FileBelief, from_scale, to_scale
 from reelrl.encode.target.model_file import load_models
@@ -191,6 +191,21 @@ def test_after_two_encodes_on_either_side_of_the_target_the_third_begins_between
     for crf, figure in ((52.0, 96.6), (63.0, 88.0)):
         begin = search.start_again([Stretch(120, crf, figure)], 120)
     assert 54 < begin < 62
+
+
+def test_an_encode_that_missed_by_little_is_made_again_nearby() -> None:
+    search = searching(QualityTarget("vmaf", 96.0))
+    assert search.start_again([Stretch(120, 63.0, 94.5)], 120) > 60
+    assert search.start_again([Stretch(33, 63.0, 60.0)], 120) < 60
+
+
+def test_an_uneven_encode_is_as_good_as_one_at_a_higher_crf_than_its_mean() -> None:
+    search = searching(QualityTarget("vmaf", 85.0))
+    expected = np.minimum.accumulate(search.beliefs["vmaf.mean"].curve(12)[0])
+    ends = [Stretch(60, crf, 0.0) for crf in (40.0, 62.0)]
+    crf = search._crf_like(ends)
+    assert np.interp(crf, CRFS, expected) == pytest.approx(np.interp([40, 62], CRFS, expected).mean(), abs=0.5)
+    assert crf > mean_crf(ends)
 
 
 def test_a_scene_that_the_cap_of_its_bitrate_holds_below_the_target_says_so() -> None:

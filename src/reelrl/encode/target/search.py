@@ -12,7 +12,7 @@ import numpy as np
 from reelrl.encode.target.goal import QualityTarget
 from reelrl.encode.target.lessons import BITS, PROBE
 from reelrl.encode.target.levels import UNLIKE, Levels, mean_crf, mean_figure
-from reelrl.encode.target.model import CRFS, SceneBelief
+from reelrl.encode.target.model import CRFS, SceneBelief, evened, to_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +55,7 @@ ROOM = 10.0
 
 _CHECKED_POOLS = ("mean", "harmonic")
 _LOST = 3.0  # standard deviation, in the same shares
+_LEAST_SLOPE = 0.3  # of a curve over even steps of CRF, in its scale, from where it bends
 _MADE_UP = 2.5  # of a scene, by the part of it that is still to come
 
 
@@ -170,7 +171,15 @@ class SceneSearch:
     def start_again(self, stretches: Sequence[Stretch], frames: int, before: Sequence[Stretch] = ()) -> float:
         """The CRF of another encode, when what this one taught is learned: between two encodes, where they say."""
         self.learn(stretches, frames)
-        return max(self._levels(stretches, frames, before).whole_at(self.target.value), self._least_crf)
+        crf = self._levels(stretches, frames, before).whole_at(self.target.value)
+        return max(self._within_reach(crf, stretches), self._least_crf)
+
+    def _within_reach(self, crf: float, stretches: Sequence[Stretch]) -> float:
+        """Not further from where an encode missed than the miss is worth: beyond a flat part, curves fall."""
+        figure, even = self.target.figure, np.array([evened(each) for each in CRFS])
+        missed = abs(float(to_scale(figure, mean_figure(stretches)) - to_scale(figure, self.target.value)))
+        reached = np.abs(even - evened(self._crf_like(stretches))) <= 1 + missed / _LEAST_SLOPE
+        return float(np.clip(crf, CRFS[reached][0], CRFS[reached][-1]))
 
     def is_met(self, stretches: Sequence[Stretch], frames: int) -> bool:
         """Whether an encode is near enough, or as near as one can be."""
@@ -181,7 +190,14 @@ class SceneSearch:
         """Take over what was scored of an encode."""
         left_out = 1 - sum(stretch.frames for stretch in stretches) / frames
         doubt = math.hypot(CHECK_DOUBT, STRETCH_DOUBT * math.sqrt(left_out)) * self.target.near
-        self._quality.observe_encode(self.preset, mean_crf(stretches), mean_figure(stretches), doubt)
+        self._quality.observe_encode(self.preset, self._crf_like(stretches), mean_figure(stretches), doubt)
+
+    def _crf_like(self, stretches: Sequence[Stretch]) -> float:
+        """The one CRF that has what these have together on the expected curve: above their mean, as it bends."""
+        falling = self._falling()
+        figures = np.interp([each.crf for each in stretches], CRFS, falling)
+        mean = np.average(figures, weights=[each.frames for each in stretches])
+        return float(CRFS[int(np.argmin(np.abs(falling - mean)))])
 
     def after_encodes(self, decision: SceneDecision, encodes: Sequence[Sequence[Stretch]]) -> SceneDecision:
         """The decision when all encodes are made, of which the last one stays."""
