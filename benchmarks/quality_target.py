@@ -4,7 +4,7 @@ python benchmarks/quality_target.py measure LESSONS --files FOLDER --clips FOLDE
 python benchmarks/quality_target.py judge LESSONS ... [--presets 8 4] [--most-height 720] [--out judged.json]
 python benchmarks/quality_target.py measure REACH --long ...
 python benchmarks/quality_target.py judge REACH --long --taught LESSONS ...
-python benchmarks/quality_target.py table judged.json
+python benchmarks/quality_target.py table judged.json [more.json]
 python benchmarks/quality_target.py rules LESSONS judged.json
 python benchmarks/quality_target.py ship LESSONS src/reelrl/encode/target/weights/target.safetensors
 
@@ -148,7 +148,8 @@ def _as_text(outcomes: list[SearchOutcome]) -> str:
 
 def table(args: argparse.Namespace) -> None:
     """What `judge` wrote, by preset: all scenes, those coded once, those coded again, and each source."""
-    rows = [row for row in json.loads(Path(args.judged).read_bytes())["scenes"] if row["searcher"] == "model"]
+    read_rows = (json.loads(Path(each).read_bytes())["scenes"] for each in args.judged)
+    rows = [row for row in itertools.chain.from_iterable(read_rows) if row["searcher"] == "model"]
     for preset in sorted({row["preset"] for row in rows}, reverse=True):
         mine = [row for row in rows if row["preset"] == preset]
         print(f"preset {preset}")
@@ -261,7 +262,7 @@ def main() -> None:
         each = steps.add_parser(name)
         each.set_defaults(step=step)
         if name == "table":
-            each.add_argument("judged")
+            each.add_argument("judged", nargs="+")
             continue
         each.add_argument("lessons")
         if name == "rules":
