@@ -50,7 +50,7 @@ CHECK_DOUBT = 0.35
 STRETCH_DOUBT = 1.0
 """The same of a short stretch of a scene around the whole scene."""
 
-ROOM = 10.0
+ROOM = 8.0
 """CRF steps that the rest of an encode is moved by at the most, either way."""
 
 _CHECKED_POOLS = ("mean", "harmonic")
