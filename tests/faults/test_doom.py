@@ -48,9 +48,10 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.fixture
-def env() -> Iterator[Any]:
-    env = coop_env(3, deadline_s=3600.0)  # what is noticed is not noticed by waiting
+@pytest.fixture(params=[3, 2], ids=["three players", "two whose engines take turns"])
+def env(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(match, "cores", lambda: 1)
+    env = coop_env(request.param, deadline_s=3600.0)  # what is noticed is not noticed by waiting
     env.reset()
     yield env
     env.close()
@@ -76,14 +77,14 @@ def players_of(trainer: subprocess.Popen[str]) -> list[int]:
     return [int(pid) for pid in trainer.stdout.readline().split()]
 
 
-@pytest.mark.parametrize("victim", [0, 2], ids=["host", "joiner"])
+@pytest.mark.parametrize("victim", [0, -1], ids=["host", "joiner"])
 @pytest.mark.parametrize("of", ["player", "engine"])
 def test_a_killed_player_is_named_soon_and_takes_its_match_along(env: Any, victim: int, of: str) -> None:
     play(env)
     held = footprint(env.pids)
-    pid = env.pids[victim]
+    pid, name = env.pids[victim], env.agents[victim]
     os.kill(pid if of == "player" else engine_of(pid), signal.SIGKILL)
-    with pytest.raises(GameError, match=f"player_{victim}"):
+    with pytest.raises(GameError, match=name):
         play(env)
     assert held.left_after(HANG_S) == []
     with pytest.raises(GameError):
@@ -102,8 +103,10 @@ def test_after_a_loss_reset_starts_another_match() -> None:
     env.close()
 
 
+@pytest.mark.parametrize("cores", [1, 64], ids=["engines take turns", "a core for each"])
 @pytest.mark.parametrize("of", ["player", "engine"])
-def test_a_stuck_player_is_named_when_its_time_is_up(of: str) -> None:
+def test_a_stuck_player_is_named_when_its_time_is_up(of: str, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match, "cores", lambda: cores)
     env = coop_env(2, deadline_s=1.5)
     env.reset()
     held = footprint(env.pids)
