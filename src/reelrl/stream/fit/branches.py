@@ -16,7 +16,7 @@ from reelrl.errors import ConfigError
 from reelrl.stream.scalefree.players import MixedPlayers, State
 from reelrl.stream.scalefree.random_videos import videos_on
 from reelrl.stream.scalefree.validation import Sessions, begin
-from reelrl.stream.simulator.qoe import as_qoe
+from reelrl.stream.simulator.qoe import Qoe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,6 @@ def settle(
     rate: float,
     seed: int,
     moved: Callable[[int], None],
-    qoe: str = "linear",
 ) -> int:
     """Improve the policy in place; returns how many branches it learned from. `moved` hears of each round's.
 
@@ -60,7 +59,7 @@ def settle(
     if video.chunks < 2:
         raise ConfigError(f"the video has {video.chunks} chunk; give 2 or more, as nobody chooses the first")
     device = next(policy.parameters()).device
-    worth = as_qoe(qoe).utilities(video)[0]
+    worth = Qoe().utilities(video)[0]
     simulator = MixedPlayers(links, videos_on(device, [video], [worth / worth.max()]), 1, device, seed, noise=0.0)
     generator = torch.Generator(device).manual_seed(seed)
     optimiser = torch.optim.Adam(policy.actor.parameters(), rate)
